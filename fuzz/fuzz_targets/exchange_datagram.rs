@@ -5,8 +5,9 @@
 use evenkeel_core::control::member::{Member, Method, Rules};
 use evenkeel_core::control::service::{ServedByOthers, Service};
 use evenkeel_core::control::summary::{HostId, Summary};
+use evenkeel_core::control::tariff::Agreed;
 use evenkeel_core::time::Span;
-use evenkeel_wire::exchange::{MAGIC, VERSION, Word, encode, opened, read, service};
+use evenkeel_wire::exchange::{Datagram, MAGIC, VERSION, Word, encode, opened, read, service};
 use libfuzzer_sys::fuzz_target;
 
 const OWN: HostId = HostId(1);
@@ -40,6 +41,14 @@ fn decide(summary: &Summary) {
     }
 }
 
+/// Whatever is taken over of what requests take is a device's.
+fn agree(datagram: &Datagram) {
+    let mut agreed = Agreed::default();
+    if datagram.tariff.is_some_and(|tariff| agreed.hear(tariff)) {
+        assert!(agreed.tariff().is_some_and(|tariff| tariff.is_plausible()));
+    }
+}
+
 /// A word on what was served, heard again after the same with nothing in it.
 fn count(word: &Service) {
     let mut others = ServedByOthers::default();
@@ -59,6 +68,7 @@ fuzz_target!(|data: &[u8]| {
         let mut out = Vec::new();
         match read(&bytes) {
             Ok(Word::Summary(datagram)) => {
+                agree(&datagram);
                 decide(&datagram.summary);
                 encode(&datagram, &mut out);
             }

@@ -33,7 +33,7 @@ use crate::config::mode_name;
 use crate::version;
 pub use allocation::{Allocation, Given, TierUse};
 pub use exchange::{
-    Exchange, MeetingServer, Peer, Refused, ServedElsewhere, SharedDevice, SharedGroup,
+    AgreedCost, Exchange, MeetingServer, Peer, Refused, ServedElsewhere, SharedDevice, SharedGroup,
     SharingGate, SharingTenant,
 };
 pub use finding::Finding;
@@ -609,7 +609,7 @@ fn hanging(report: &HangingReport, tenants: &[TenantReport]) -> Hanging {
 fn server(server: &ServerReport, tenants: &[TenantReport], policy: &Policy) -> Server {
     Server {
         name: server.name.clone(),
-        discipline: promise::discipline(&server.name, policy).to_owned(),
+        discipline: promise::discipline(server, policy).to_owned(),
         in_service: server.in_service,
         queued: server.queued,
         depth: server.depth,

@@ -475,6 +475,7 @@ impl Lane {
             unit_bytes: self.unit_bytes(),
             measured: self.measured(),
             is_cost_learned: self.is_cost_learned,
+            is_shared: self.shared.is_some(),
             delivered_cost: Span(self.delivered_cost.0),
             served_units: self.served_units,
             service_time: self.service_time,

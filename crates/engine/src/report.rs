@@ -142,6 +142,8 @@ pub struct ServerReport {
     pub measured: Option<Measured>,
     /// Whether what was measured is what requests cost.
     pub is_cost_learned: bool,
+    /// Whether its slots are divided among several gates.
+    pub is_shared: bool,
     /// Service delivered in all, in device time by the cost model.
     pub delivered_cost: Span,
     /// Units that the backend has answered.

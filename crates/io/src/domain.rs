@@ -25,6 +25,7 @@ pub(crate) mod spread;
 mod status;
 mod store;
 mod timer;
+mod together;
 pub(crate) mod volume;
 
 use std::cell::{Cell, RefCell};
@@ -58,6 +59,7 @@ use keep::Kept;
 use moves::Steps;
 use pulse::Leave;
 use timer::Timer;
+use together::Together;
 use volume::Volume;
 
 /// No upstream can make units smaller than this.
@@ -82,6 +84,8 @@ pub(crate) struct Domain {
     /// What was refused since something changed: each is told once.
     refused: RefCell<Vec<Refused>>,
     policy: RefCell<policy::Domain>,
+    /// What of it holds otherwise, where other gates are before the same array.
+    together: RefCell<Together>,
     /// What the largest payload of an upstream leaves of a server's units.
     unit_bytes_max: RefCell<BTreeMap<ServerId, u64>>,
     state: RefCell<State>,
@@ -148,6 +152,7 @@ impl Domain {
             leave: Leave::default(),
             refused: RefCell::default(),
             policy: RefCell::new(policy),
+            together: RefCell::default(),
             unit_bytes_max: RefCell::default(),
             state: RefCell::new(state),
             changed: Cell::new(0),
@@ -251,6 +256,7 @@ impl Domain {
 
     fn enforce(self: &Rc<Self>) {
         let mut policy = self.policy.borrow().clone();
+        self.together.borrow().apply(&mut policy);
         for (server, bound) in self.unit_bytes_max.borrow().iter() {
             let scheduling = &mut policy.servers[server.index()].1;
             scheduling.unit_bytes = scheduling.unit_bytes.min(*bound);

@@ -31,6 +31,15 @@ pub(super) struct Asked {
     pub(super) what: String,
     /// What is wrong, and what can be done; none if nothing is.
     pub(super) trouble: Option<String>,
+    /// What holds of it, where that is not plain from the policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) note: Option<String>,
+}
+
+impl Asked {
+    fn new(what: String, trouble: Option<String>) -> Self {
+        Self { what, trouble, note: None }
+    }
 }
 
 /// Asks for everything that the policy names.
@@ -38,14 +47,14 @@ pub(super) fn ask(policy: &Policy) -> Vec<Asked> {
     let mut asked = Vec::new();
     for listener in &policy.listeners {
         let what = format!("listener {}", listener.name);
-        asked.push(Asked { what, trouble: cannot_listen(&listener.address) });
+        asked.push(Asked::new(what, cannot_listen(&listener.address)));
         asked.extend(files_of(listener));
     }
     for backend in &policy.backends {
         let what = format!("backend {}", backend.name);
         match &backend.source {
             Source::Upstream(upstream) => {
-                asked.push(Asked { what: what.clone(), trouble: cannot_reach(upstream) });
+                asked.push(Asked::new(what.clone(), cannot_reach(upstream)));
                 let tls = upstream.tls.as_ref();
                 let identity = tls.and_then(|tls| tls.identity.as_ref());
                 let identity = identity.into_iter().flat_map(|(chain, key)| [chain, key]);
@@ -53,18 +62,18 @@ pub(super) fn ask(policy: &Policy) -> Vec<Asked> {
                 asked.extend(files.filter_map(|file| unreadable(&what, file)));
             }
             Source::File { path, .. } => {
-                asked.push(Asked { what, trouble: cannot_use(path, false) });
+                asked.push(Asked::new(what, cannot_use(path, false)));
             }
             Source::Directory { path, .. } => {
-                asked.push(Asked { what, trouble: cannot_use(path, true) });
+                asked.push(Asked::new(what, cannot_use(path, true)));
             }
-            Source::Store(store) => asked.extend(store.drives.iter().map(|drive| Asked {
-                what: format!("{what}, drive {}", drive.display()),
-                trouble: cannot_use(drive, false),
+            Source::Store(store) => asked.extend(store.drives.iter().map(|drive| {
+                let what = format!("{what}, drive {}", drive.display());
+                Asked::new(what, cannot_use(drive, false))
             })),
             Source::Ceph(ceph) => {
                 let files = [Some(&ceph.conf), ceph.keyring.as_ref()];
-                asked.push(Asked { what: what.clone(), trouble: None });
+                asked.push(Asked::new(what.clone(), None));
                 asked.extend(files.into_iter().flatten().filter_map(|it| unreadable(&what, it)));
             }
             Source::Memory | Source::Tiered(_) | Source::Spread(_) => {}
@@ -84,7 +93,7 @@ fn files_of(listener: &Listener) -> Vec<Asked> {
 fn unreadable(what: &str, file: &Path) -> Option<Asked> {
     let error = File::open(file).err()?;
     let trouble = Some(format!("cannot read {}: {error}", file.display()));
-    Some(Asked { what: what.to_owned(), trouble })
+    Some(Asked::new(what.to_owned(), trouble))
 }
 
 fn cannot_listen(address: &Address) -> Option<String> {

@@ -1,6 +1,7 @@
 //! `evenkeel check`: reads a policy file, shows every mistake with its line, and says of each
 //! device whether it can keep the floors, by the costs that are written or were measured last.
 
+mod arrays;
 mod live;
 pub(crate) mod verdict;
 
@@ -10,9 +11,12 @@ use std::time::SystemTime;
 use evenkeel_engine::policy::Policy;
 
 use crate::config::{self, LoadError};
+use crate::control::client::Client;
+use crate::ctl::block_on;
 use crate::exit::Exit;
 use crate::measured::Notebook;
 use crate::serve::DATA_DEFAULT;
+use crate::status::Status;
 use crate::terminal;
 use verdict::Verdict;
 
@@ -22,6 +26,7 @@ use verdict::Verdict;
 Examples:
   evenkeel check policy.toml
   evenkeel check policy.toml --live      are its ports free, its files there, its servers up?
+                                         which other gates are before the same array?
   evenkeel check policy.toml --json
   evenkeel check policy.toml --print     the policy with every default spelled out
 
@@ -38,7 +43,8 @@ pub struct Args {
     /// The data folder of the gate, which has what was measured.
     #[arg(long, value_name = "DIR", default_value = DATA_DEFAULT)]
     data: PathBuf,
-    /// Also ask for what it needs: ports, files, drives, servers. Changes nothing.
+    /// Also ask for what it needs: ports, files, drives, servers; and the gate that runs, if one does
+    /// with this data folder, who else is before its arrays. Changes nothing.
     #[arg(long)]
     live: bool,
     /// Print the findings as one JSON document.
@@ -65,7 +71,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     })?;
     let policy = parsed.policy.as_ref().or(parsed.draft.as_ref());
     let verdict = policy.and_then(|policy| verdict(policy, &notebook));
-    let asked = parsed.policy.as_ref().filter(|_| args.live).map(live::ask);
+    let asked = parsed.policy.as_ref().filter(|_| args.live).map(|policy| ask(args, policy));
     if args.json {
         let mut document = parsed.diagnostics.to_json();
         document["floors"] = serde_json::to_value(&verdict)?;
@@ -91,10 +97,23 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(tell_asked(&asked.unwrap_or_default(), args.json))
 }
 
+/// Asks for all that the policy needs, and who else is before its arrays.
+fn ask(args: &Args, policy: &Policy) -> Vec<live::Asked> {
+    let socket = args.data.join("control.sock");
+    let client = socket.exists().then(|| Client::at(socket));
+    // Whoever does not answer says nothing of it; that no gate runs is no fault of the policy.
+    let status: Option<Status> = client.and_then(|client| block_on(client.get("/v1/status")).ok());
+    let mut asked = live::ask(policy);
+    asked.extend(arrays::ask(policy, status.as_ref()));
+    asked
+}
+
 /// Says what is not there, and whether anything is not.
 fn tell_asked(asked: &[live::Asked], is_json: bool) -> Exit {
     let missing = || asked.iter().filter_map(|one| Some((&one.what, one.trouble.as_ref()?)));
     if !is_json {
+        let notes = asked.iter().filter_map(|one| Some((&one.what, one.note.as_ref()?)));
+        notes.for_each(|(what, note)| terminal::say(&format!("{what}: {note}")));
         missing().for_each(|(what, trouble)| terminal::say(&format!("{what}: {trouble}")));
         if !asked.is_empty() && missing().next().is_none() {
             terminal::say("all that it needs is there");

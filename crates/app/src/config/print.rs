@@ -8,8 +8,8 @@ use evenkeel_core::sched::Share;
 use evenkeel_core::time::Span;
 use evenkeel_engine::cost::{CostModel, Line};
 use evenkeel_engine::policy::{
-    Backend, Depth, Export, Group, Listener, Match, Memory, Mode, NbdServer, Policy, Scheduling,
-    Sharing, Source, Tenant, Tiered, Upstream,
+    Backend, Depth, Export, Group, Listener, Match, Memory, Method, Mode, NbdServer, Policy,
+    Scheduling, Sharing, Source, Tenant, Tiered, Upstream,
 };
 use evenkeel_engine::report::ServerReport;
 
@@ -71,6 +71,7 @@ struct Found {
     depth: Option<u32>,
     unit_bytes: Option<u64>,
     cost: Option<CostModel>,
+    is_shared: bool,
 }
 
 impl Found {
@@ -78,7 +79,7 @@ impl Found {
         let measured = server.measured.filter(|_| server.is_cost_learned);
         let cost = measured.map(|measured| measured.model());
         let unit_bytes = cost.map(|_| server.unit_bytes);
-        Self { depth: server.depth_found, unit_bytes, cost }
+        Self { depth: server.depth_found, unit_bytes, cost, is_shared: server.is_shared }
     }
 }
 
@@ -152,16 +153,16 @@ fn backend(backend: &Backend, policy: &Policy, text: &mut Text) {
         Source::Memory => text.key("memory", "true"),
         Source::Tiered(volume) => {
             self::volume(volume, text);
-            discipline(&backend.scheduling, text);
+            discipline(&backend.scheduling, &Found::default(), text);
             return;
         }
         Source::Spread(volume) => return super::spread::print(volume, text),
         Source::Ceph(volume) => super::ceph::print(volume, text),
     }
-    if policy.volume_of(&backend.name).is_none_or(|volume| volume.volume().is_none()) {
-        discipline(&backend.scheduling, text);
-    }
     let found = text.found.get(&backend.name).cloned().unwrap_or_default();
+    if policy.volume_of(&backend.name).is_none_or(|volume| volume.volume().is_none()) {
+        discipline(&backend.scheduling, &found, text);
+    }
     scheduling(&backend.scheduling, &found, text);
 }
 
@@ -199,10 +200,13 @@ fn upstream(upstream: &Upstream, text: &mut Text) {
     }
 }
 
-fn discipline(scheduling: &Scheduling, text: &mut Text) {
+fn discipline(scheduling: &Scheduling, found: &Found, text: &mut Text) {
     text.key("discipline", quoted(scheduling.discipline.name()));
     if let Some(control) = scheduling.control {
         text.key("control", quoted(control.name()));
+    } else if scheduling.is_control_automatic {
+        let shares = Method::Shares.name();
+        text.automatic("control", found.is_shared.then(|| format!("{shares}, with other gates")));
     }
     text.optional("array", scheduling.array.as_ref());
 }

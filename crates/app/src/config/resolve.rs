@@ -13,7 +13,7 @@ use evenkeel_engine::policy::{
 use toml::Spanned;
 
 use super::diagnostic::Diagnostics;
-use super::exchange;
+use super::exchange::{self, RawControl};
 use super::goal::Goal;
 use super::places::{Part, Places};
 use super::raw::{
@@ -53,11 +53,14 @@ pub(super) fn resolve(raw: RawPolicy, out: &mut Diagnostics) -> (Policy, Places)
     }
     let mut backends: Vec<Backend> = Vec::new();
     let mut disciplines: Vec<Option<Range<usize>>> = Vec::new();
+    let mut controls: Vec<bool> = Vec::new();
     for written in raw.backends {
         let discipline = at(written.discipline.as_ref());
+        let has_control = written.control.is_some();
         if let Some(backend) = backend(written, backends.len(), out, &mut places) {
             backends.push(backend);
             disciplines.push(discipline);
+            controls.push(has_control);
         }
     }
     let mode = or(raw.mode, Mode::default());
@@ -76,7 +79,7 @@ pub(super) fn resolve(raw: RawPolicy, out: &mut Diagnostics) -> (Policy, Places)
     policy.memory = memory(raw.memory, &mut places);
     policy.metrics = metrics::metrics(raw.metrics, out);
     volume::settle_disciplines(&mut policy, &disciplines, out);
-    exchange::settle_control(&mut policy);
+    exchange::settle_control(&mut policy, &controls);
     (policy, places)
 }
 
@@ -180,6 +183,7 @@ fn scheduling(raw: &mut RawBackend) -> Scheduling {
         RawUnit::Automatic => (default.unit_bytes, true),
         RawUnit::Bytes(bytes) => (bytes, false),
     };
+    let control = RawControl::of(raw);
     Scheduling {
         discipline: or(raw.discipline.take(), default.discipline),
         depth: or(raw.depth.take(), Depth::Automatic),
@@ -191,7 +195,8 @@ fn scheduling(raw: &mut RawBackend) -> Scheduling {
         // It follows from the costs that are found.
         is_unit_found: is_cost_learned && is_unit_automatic,
         capacity_iops: raw.capacity.take().map(Spanned::into_inner),
-        control: raw.control.take().map(Spanned::into_inner),
+        control: control.by(),
+        is_control_automatic: control == RawControl::Automatic,
         array: raw.array.take().map(Spanned::into_inner),
     }
 }

@@ -151,8 +151,8 @@ fn table(replayed: &[Replayed]) -> String {
 mod tests {
     use evenkeel_core::control::summary::{FlowSummary, Summary};
     use evenkeel_core::time::Span;
+    use evenkeel_wire::exchange::Datagram;
     use evenkeel_wire::exchange::recording::{MAGIC, push};
-    use evenkeel_wire::exchange::{Datagram, Terms};
 
     use super::*;
 
@@ -172,7 +172,7 @@ mod tests {
         let host = HostId(host);
         let summary =
             Summary { host, incarnation: 1, period, flows: vec![flow], ..Summary::default() };
-        Datagram { device: DEVICE, terms: Terms::default(), summary }
+        Datagram { device: DEVICE, summary, ..Datagram::default() }
     }
 
     /// What a gate would have recorded in twenty seconds.

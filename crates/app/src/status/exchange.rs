@@ -1,12 +1,15 @@
 //! The exchange with other gates in the status document: who is there, and what was decided from
 //! what.
 
+use evenkeel_core::control::tariff::{Rate, Tariff};
 use evenkeel_core::time::Span;
 use evenkeel_io::exchange::{
     DeviceReport, ElsewhereReport, ExchangeReport, GroupReport, HostReport, PeerReport,
     RefusedReport, ServerReport, TenantReport,
 };
 use serde::{Deserialize, Serialize};
+
+use super::LineFound;
 
 /// The exchange of the gate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -103,6 +106,12 @@ pub struct SharedDevice {
     pub array: String,
     /// Who decides: the word of the policy file.
     pub control: String,
+    /// Whether gates divide it now; else this one is alone before it, and nothing else is said.
+    #[serde(default)]
+    pub is_divided: bool,
+    /// What all gates agree that requests take there; absent if each goes by its policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<AgreedCost>,
     /// Time between two decisions.
     pub period_seconds: f64,
     /// Decisions so far.
@@ -123,6 +132,19 @@ pub struct SharedDevice {
     pub tenants: Vec<SharingTenant>,
     /// What was decided from, by gate.
     pub gates: Vec<SharingGate>,
+}
+
+/// What all gates before a device take requests to cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AgreedCost {
+    /// Reads.
+    pub read: LineFound,
+    /// Writes.
+    pub write: LineFound,
+    /// Device time of the requests that it was learned from, at most 600; absent if a policy says
+    /// it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load_seconds: Option<f64>,
 }
 
 /// A tenant of this gate at a shared device.
@@ -274,6 +296,8 @@ impl From<&DeviceReport> for SharedDevice {
             backend: report.backend.clone(),
             array: report.array.clone(),
             control: report.method.name().to_owned(),
+            is_divided: report.is_divided,
+            cost: report.tariff.as_ref().map(AgreedCost::from),
             period_seconds: report.period.as_secs_f64(),
             decisions: report.decisions,
             slots: report.slots,
@@ -283,6 +307,21 @@ impl From<&DeviceReport> for SharedDevice {
             disagreements: report.disagreements.clone(),
             tenants: report.tenants.iter().map(SharingTenant::from).collect(),
             gates: report.hosts.iter().map(SharingGate::from).collect(),
+        }
+    }
+}
+
+impl From<&Tariff> for AgreedCost {
+    fn from(tariff: &Tariff) -> Self {
+        let line = |rate: Rate| LineFound {
+            fixed_seconds: rate.fixed.as_secs_f64(),
+            mib_seconds: f64::from(1 << 20) / rate.rate_bytes as f64,
+            size_bytes: None,
+        };
+        Self {
+            read: line(tariff.read),
+            write: line(tariff.write),
+            load_seconds: (!tariff.is_written()).then(|| f64::from(tariff.load_s)),
         }
     }
 }

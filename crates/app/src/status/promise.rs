@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use evenkeel_engine::policy::{Backend, Policy, Tenant};
+use evenkeel_engine::policy::{Backend, Discipline, Policy, Tenant};
 use evenkeel_engine::report::ServerReport;
 use serde::{Deserialize, Serialize};
 
@@ -60,9 +60,13 @@ pub(super) fn proven<'a>(servers: &[ServerReport], policy: &'a Policy) -> BTreeS
 
 /// The discipline that orders the requests of a server: for a tier, its volume's. Empty for one
 /// that the policy no longer has.
-pub(super) fn discipline(server: &str, policy: &Policy) -> &'static str {
-    let volume = policy.volume_of(server).filter(|volume| volume.volume().is_some());
-    let orders = volume.or_else(|| policy.backend_of_server(server));
+pub(super) fn discipline(server: &ServerReport, policy: &Policy) -> &'static str {
+    if server.is_shared {
+        return Discipline::Shared.name();
+    }
+    let name = &server.name;
+    let volume = policy.volume_of(name).filter(|volume| volume.volume().is_some());
+    let orders = volume.or_else(|| policy.backend_of_server(name));
     orders.map_or("", |backend| backend.scheduling.discipline.name())
 }
 
@@ -84,8 +88,14 @@ mod tests {
         assert_eq!(Promise::of("alice", &policy, true), floor);
         assert_eq!(Promise::of("bob", &policy, true).latency_goal_seconds, Some(0.01));
         assert_eq!(Promise::of("nobody", &policy, true), Promise::default());
-        assert_eq!(discipline("disk", &policy), "sfq");
-        assert_eq!(discipline("gone", &policy), "");
+        let server = |name: &str, is_shared| ServerReport {
+            name: name.to_owned(),
+            is_shared,
+            ..ServerReport::default()
+        };
+        assert_eq!(discipline(&server("disk", false), &policy), "sfq");
+        assert_eq!(discipline(&server("gone", false), &policy), "");
+        assert_eq!(discipline(&server("disk", true), &policy), "shared", "with other gates now");
     }
 
     #[test]

@@ -272,7 +272,8 @@ fn backend(
 
 /// What is wrong with a backend, how it stands with other gates, or where it is.
 fn remark(backend: &Backend, status: &Status) -> String {
-    let mut devices = status.exchange.iter().flat_map(|exchange| &exchange.devices);
+    let devices = status.exchange.iter().flat_map(|exchange| &exchange.devices);
+    let mut devices = devices.filter(|device| device.is_divided);
     let shared = devices.find(|device| device.backend == backend.name).map(shared_remark);
     backend.trouble.clone().or(shared).unwrap_or_else(|| backend.source.clone())
 }
@@ -340,6 +341,7 @@ mod tests {
         assert_eq!(remark(&backend, &document()), backend.source);
         let device = SharedDevice {
             backend: backend.name.clone(),
+            is_divided: true,
             slots: 5,
             slots_all: 17,
             reason: "short".to_owned(),

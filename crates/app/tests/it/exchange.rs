@@ -52,7 +52,13 @@ pub(crate) fn pipe(scratch: &Scratch) -> (Server, String) {
 }
 
 /// The policy of one of several gates before `server`, which two tenants share three to one.
-fn policy_by_share(scratch: &Scratch, server: &str, own: &str, all: &[String]) -> String {
+fn policy_by_share(
+    scratch: &Scratch,
+    server: &str,
+    own: &str,
+    all: &[String],
+    more: &str,
+) -> String {
     std::fs::write(scratch.join("exchange.key"), "a key that all gates of this test have")
         .expect("write the key");
     let tenant = |name, share| {
@@ -63,7 +69,7 @@ fn policy_by_share(scratch: &Scratch, server: &str, own: &str, all: &[String]) -
     };
     format!(
         "mode = \"enforce\"\n[[backend]]\nname = \"array\"\nupstream = \"{server}\"\n\
-         control = \"shares\"\n[exchange]\nname = \"test\"\nlisten = \"{own}\"\n\
+         {more}[exchange]\nname = \"test\"\nlisten = \"{own}\"\n\
          peers = {all:?}\nkey = \"exchange.key\"\nrecord = \"exchange.rec\"\n{}{}",
         tenant("wide", 3),
         tenant("narrow", 1),
@@ -267,7 +273,7 @@ fn what_strangers_send_is_refused_and_counted() {
     let mut body = Vec::new();
     let terms = Terms::new(Method::Slack, Span::from_millis(200));
     let device = DeviceId::named("test", "array");
-    encode(&Datagram { device, terms, summary }, &mut body);
+    encode(&Datagram { device, terms, summary, tariff: None }, &mut body);
     let forged = sealed(body, [7; 16]);
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     for _ in 0..5 {
@@ -299,41 +305,112 @@ fn a_key_that_cannot_be_used_is_refused_with_the_remedy() {
     assert!(!status.success() && output.contains("head -c 32 /dev/urandom"), "{output}");
 }
 
-/// `wide` has clients at the first gate alone, `narrow` at all three: each has its part of the
-/// array, not of a gate.
+/// Gates before one array, the first alone with it or all of them.
+struct Fleet {
+    scratches: [Scratch; 3],
+    all: [String; 3],
+    gates: Vec<Gate>,
+    /// Of the backend's table.
+    more: &'static str,
+    uri: String,
+    _server: Server,
+}
+
+impl Fleet {
+    /// With no gate yet.
+    fn new(more: &'static str) -> Self {
+        let scratches = [Scratch::new(), Scratch::new(), Scratch::new()];
+        let (server, uri) = pipe(&scratches[0]);
+        let all = [free_address(), free_address(), free_address()];
+        Self { scratches, all, gates: Vec::new(), more, uri, _server: server }
+    }
+
+    fn start(&mut self, count: usize) {
+        for index in self.gates.len()..count {
+            let (scratch, own) = (&self.scratches[index], &self.all[index]);
+            let policy = policy_by_share(scratch, &self.uri, own, &self.all, self.more);
+            self.gates.push(Gate::start(scratch, &policy));
+        }
+    }
+
+    /// `wide` has clients at the first gate alone, `narrow` at all three: each is to have its part
+    /// of the array, not of a gate.
+    fn assert_shares_hold(&self) {
+        self.gates.iter().for_each(|gate| wait_for_gates(gate, 3));
+        let options = "--depth 32 --ramp 5s --runtime 10s";
+        let rate = |report: &Value| report["jobs"][0]["read"]["iops"].as_f64().expect("a rate");
+        let (wide, narrow): (f64, f64) = std::thread::scope(|scope| {
+            let narrow = self.scratches.iter();
+            let narrow = narrow
+                .map(|scratch| scope.spawn(move || rate(&bench_of(scratch, "narrow", options))));
+            let narrow: Vec<_> = narrow.collect();
+            let wide = rate(&bench_of(&self.scratches[0], "wide", options));
+            (wide, narrow.into_iter().map(|one| one.join().expect("a bench")).sum())
+        });
+        let part = wide / (wide + narrow);
+        assert!((part - 0.75).abs() < 0.05, "{wide} beside {narrow}");
+        assert!(wide + narrow > 900.0, "of 1,000 a second: {wide} and {narrow}");
+        let device = self.device(0);
+        assert_eq!(device["control"], "shares");
+        assert_eq!(device["disagreements"], serde_json::json!([]));
+    }
+
+    /// What a gate says of the array.
+    fn device(&self, gate: usize) -> Value {
+        self.gates[gate].status()["exchange"]["devices"][0].clone()
+    }
+
+    /// The recording of the first gate gives the same decisions.
+    fn assert_replays(&self) {
+        let folder = self.scratches[0].path();
+        let replayed = process::run(folder, EVENKEEL, &["exchange", "exchange.rec", "--json"]);
+        let replayed: Value = serde_json::from_str(&replayed).expect("a document");
+        assert_eq!(replayed[0]["otherwise"], 0, "{replayed}");
+    }
+}
+
 #[test]
 fn shares_hold_over_three_gates_before_one_array() {
     needs!("nbdkit");
-    let scratches = [Scratch::new(), Scratch::new(), Scratch::new()];
-    let (_server, uri) = pipe(&scratches[0]);
-    let all = [free_address(), free_address(), free_address()];
-    let gates: Vec<Gate> = scratches
-        .iter()
-        .zip(&all)
-        .map(|(scratch, own)| Gate::start(scratch, &policy_by_share(scratch, &uri, own, &all)))
-        .collect();
-    for gate in &gates {
-        wait_for_gates(gate, 3);
-    }
-    let options = "--depth 32 --ramp 5s --runtime 10s";
-    let rate = |report: &Value| report["jobs"][0]["read"]["iops"].as_f64().expect("a rate");
-    let (wide, narrow): (f64, f64) = std::thread::scope(|scope| {
-        let narrow = scratches
-            .iter()
-            .map(|scratch| scope.spawn(move || rate(&bench_of(scratch, "narrow", options))));
-        let narrow: Vec<_> = narrow.collect();
-        let wide = rate(&bench_of(&scratches[0], "wide", options));
-        (wide, narrow.into_iter().map(|one| one.join().expect("a bench")).sum())
+    let mut fleet = Fleet::new("control = \"shares\"\n");
+    fleet.start(3);
+    fleet.assert_shares_hold();
+    fleet.assert_replays();
+}
+
+/// No word of a controller: a gate finds what it needs alone, and divides the array as soon as it
+/// hears another before it.
+#[test]
+fn gates_that_hear_each_other_before_one_array_divide_it_by_themselves() {
+    needs!("nbdkit");
+    let mut fleet = Fleet::new("array = \"vault\"\n");
+    fleet.start(1);
+    std::thread::scope(|scope| {
+        scope.spawn(|| bench_of(&fleet.scratches[0], "narrow", "--depth 16 --runtime 8s"));
+        bench_of(&fleet.scratches[0], "wide", "--depth 16 --size 16KiB --runtime 8s");
     });
-    let part = wide / (wide + narrow);
-    assert!((part - 0.75).abs() < 0.05, "{wide} beside {narrow}");
-    assert!(wide + narrow > 900.0, "of 1,000 a second: {wide} and {narrow}");
-    let status = gates[0].status();
-    let device = &status["exchange"]["devices"][0];
-    assert_eq!(device["control"], "shares");
-    assert_eq!(device["disagreements"], serde_json::json!([]));
-    let replayed =
-        process::run(scratches[0].path(), EVENKEEL, &["exchange", "exchange.rec", "--json"]);
-    let replayed: Value = serde_json::from_str(&replayed).expect("a document");
-    assert_eq!(replayed[0]["otherwise"], 0, "{replayed}");
+    assert_eq!(fleet.device(0)["is_divided"], false);
+    let alone = fleet.gates[0].ctl(&["status"]);
+    assert!(alone.contains("no other gate is heard before it"), "{alone}");
+    let server = &fleet.gates[0].status()["domains"][0]["servers"][0];
+    assert_eq!(server["discipline"], "sfq");
+    assert!(server["depth_found"].is_u64() && server["cost_found"].is_object(), "{server}");
+    fleet.start(3);
+    fleet.assert_shares_hold();
+    let server = &fleet.gates[0].status()["domains"][0]["servers"][0];
+    assert_eq!(server["discipline"], "shared");
+    let policy = fleet.gates[0].ctl(&["policy"]);
+    let found = "control = \"automatic\"  # found: shares, with other gates";
+    assert!(policy.contains(found), "{policy}");
+    // What the first has learned alone counts at all.
+    let costs = [0, 1, 2].map(|gate| fleet.device(gate)["cost"].clone());
+    assert!(costs[0]["load_seconds"].as_f64() > Some(1.0), "{}", costs[0]);
+    assert_eq!((&costs[0], &costs[0]), (&costs[1], &costs[2]));
+    // A reload changes nothing of it, and one that starts anew learns what the others know.
+    let (status, output) = fleet.gates[1].try_ctl(&["reload"]);
+    assert!(status.success(), "{output}");
+    fleet.gates[0].kill_and_restart();
+    wait_for("the first to know it again", || (fleet.device(0)["cost"] == costs[1]).then_some(()));
+    assert_eq!(fleet.device(1)["is_divided"], true);
+    fleet.assert_replays();
 }

@@ -10,13 +10,22 @@
 //! the number of the period in place of a clock. So a record of those calls, played again, gives
 //! the same decisions.
 //!
-//! # When all fall silent
+//! # When many fall silent
 //!
-//! One peer that falls silent has died, as a rule; if all do, it is rather this host that was cut
-//! off. The others then work on and keep their tenants' targets as well as they can, and would not
-//! if this host took all that it no longer sees used. So for a minute it has no more slots than it
-//! had with them. After that it is alone. The minute is counted in decisions of its own, not by the
-//! numbers of periods: a clock that is set an hour ahead cuts it off, and would be over it at once.
+//! One peer that falls silent has died, as a rule; if more than half of them do at once, it is
+//! rather this host that was cut off, or the network that has parted. The others then work on and
+//! keep their tenants' targets as well as they can, and would not if this host took all that it no
+//! longer sees used. So for a minute its last decision with them holds, and nothing is learned:
+//! what it sees of the device follows from hosts that it does not hear. After that those that it
+//! hears are all there are. The minute is counted in decisions of its own, not by the numbers of
+//! periods: a clock that is set an hour ahead cuts it off, and would be over it at once.
+//!
+//! ```text
+//!   of 5 hosts, parted into 2 and 3     two hear 1 of 4: held     three hear 2 of 4: go on
+//!   of 4, parted into halves            all hear 1 of 3: all held, nothing changes for a minute
+//! ```
+
+use std::collections::BTreeMap;
 
 use super::drg::{Borrowing, Drg};
 use super::parda::{Parda, PardaOptions};
@@ -54,7 +63,8 @@ pub struct Rules {
     /// second.
     pub period: Span,
     /// Slots of all hosts together under [`Method::Window`], and of this one under the others until
-    /// the first decision; at least 1.
+    /// the first decision; at least 1. Under [`Method::Shares`] the search for the depth does not
+    /// begin below it.
     pub depth: u32,
     /// The latency that [`Method::Parda`] holds the device at.
     pub threshold: Span,
@@ -108,7 +118,8 @@ impl Rules {
         match method {
             Method::Shares => {
                 let options = SharesOptions { period, slots_first: depth, ..Default::default() };
-                Box::new(Shares::new(options))
+                let depth_first = options.depth_first.max(depth);
+                Box::new(Shares::new(SharesOptions { depth_first, ..options }))
             }
             Method::Slack => {
                 let options = SlackOptions { period, slots_first: depth, ..Default::default() };
@@ -141,9 +152,19 @@ pub struct Member {
     period: u64,
     /// Decisions so far.
     decisions: u64,
-    /// The last decision with word from others, and the slots that it gave, whole and in
-    /// thousandths.
-    connected: Option<(u64, u32, u64)>,
+    connected: Option<Connected>,
+    /// In which decision each other host was heard last, of those within a minute.
+    heard: BTreeMap<HostId, u64>,
+}
+
+/// The last decision with word from others.
+#[derive(Clone, Debug)]
+struct Connected {
+    /// How many decisions there were before it.
+    decisions: u64,
+    /// Of how many other hosts.
+    others: usize,
+    decision: Decision,
 }
 
 impl std::fmt::Debug for Member {
@@ -168,7 +189,17 @@ impl Member {
     pub fn new(own: HostId, members: &[HostId], rules: Rules) -> Self {
         let peers = Peers::new(own, members.iter().copied(), Patience::default());
         let (controller, hosts) = (rules.controller(members.len()), members.len());
-        Self { own, rules, hosts, peers, controller, period: 0, decisions: 0, connected: None }
+        Self {
+            own,
+            rules,
+            hosts,
+            peers,
+            controller,
+            period: 0,
+            decisions: 0,
+            connected: None,
+            heard: BTreeMap::new(),
+        }
     }
 
     /// Time between two decisions, the same at every host.
@@ -205,31 +236,47 @@ impl Member {
         self.decisions += 1;
         let now = Nanos(own.period.saturating_mul(self.period().0));
         let known = self.peers.known(own);
-        let view = View { own: self.own, now, known: &known };
-        let mut decision = self.controller.step(&view);
-        let mut is_held = false;
-        let is_fresh = |other: &Known| {
-            other.summary.host != self.own && other.missed <= Patience::default().kept
-        };
-        let milli = decision.division.as_ref().map_or(0, |division| division.slots_milli);
-        if known.iter().any(is_fresh) {
-            self.connected = Some((self.decisions, decision.slots, milli));
-        } else if let Some((slots, held_milli)) = self.slots_when_connected() {
-            is_held = slots < decision.slots || held_milli < milli;
-            decision.slots = decision.slots.min(slots);
-            if let Some(division) = &mut decision.division {
-                division.slots_milli = milli.min(held_milli);
-            }
+        let others = known.iter().filter(|known| self.is_fresh(known)).count();
+        if let Some(held) = self.held(others) {
+            return Outcome { decision: held.clone(), known, is_held: true };
         }
-        Outcome { decision, known, is_held }
+        let has_lost = self.has_lost(&known);
+        let view = View { own: self.own, now, known: &known, has_lost };
+        let decision = self.controller.step(&view);
+        self.connected = (others > 0).then(|| {
+            let decisions = self.decisions;
+            Connected { decisions, others, decision: decision.clone() }
+        });
+        Outcome { decision, known, is_held: false }
     }
 
-    /// What this host had when it last heard others, if that is not too long ago and there are any
-    /// to be heard.
-    fn slots_when_connected(&self) -> Option<(u32, u64)> {
-        let (decision, slots, milli) = self.connected.filter(|_| self.hosts > 1)?;
-        let silent_ns = (self.decisions - decision).saturating_mul(self.period().0);
-        (silent_ns < ISOLATION_MAX.0).then_some((slots, milli))
+    /// Whether this is another host that was heard of late.
+    fn is_fresh(&self, known: &Known) -> bool {
+        known.summary.host != self.own && known.missed <= Patience::default().kept
+    }
+
+    /// Whether somebody who was heard within a minute is no more.
+    fn has_lost(&mut self, known: &[Known]) -> bool {
+        let decisions = self.decisions;
+        let fresh: Vec<HostId> = known
+            .iter()
+            .filter(|known| self.is_fresh(known))
+            .map(|known| known.summary.host)
+            .collect();
+        self.heard.extend(fresh.iter().map(|host| (*host, decisions)));
+        let period_ns = self.period().0;
+        self.heard.retain(|_, at| (decisions - *at).saturating_mul(period_ns) < ISOLATION_MAX.0);
+        self.heard.len() > fresh.len()
+    }
+
+    /// What was decided with others, if most of them have fallen silent not too long ago and there
+    /// are any to be heard.
+    fn held(&self, others: usize) -> Option<&Decision> {
+        let connected = self.connected.as_ref().filter(|_| self.hosts > 1)?;
+        let silent = self.decisions - connected.decisions;
+        let silent_ns = silent.saturating_mul(self.period().0);
+        let is_cut_off = 2 * others < connected.others && silent_ns < ISOLATION_MAX.0;
+        is_cut_off.then_some(&connected.decision)
     }
 
     /// Whose word counts, and what was refused.
@@ -338,6 +385,31 @@ mod tests {
         assert!(outcomes[300].is_held && outcomes[300].known.len() == 1);
         let alone = outcomes.last().unwrap();
         assert!(!alone.is_held && alone.decision.slots > last, "{alone:?} {last}");
+    }
+
+    #[test]
+    fn halves_that_do_not_hear_each_other_change_nothing_for_a_minute() {
+        let hosts = [0, 1, 2, 3].map(HostId);
+        let rules = Rules { method: Method::Shares, ..RULES };
+        let mut member = Member::new(HostId(0), &hosts, rules);
+        let mut decide = |period, heard: &[u32]| {
+            for host in heard {
+                member.hear(period, summary(*host, period)).unwrap();
+            }
+            member.decide(summary(0, period))
+        };
+        let whole = (1..40).map(|period| decide(period, &[1, 2, 3])).last().unwrap();
+        for period in 40..600 {
+            let outcome = decide(period, &[1]);
+            let is_begun = period >= 42;
+            assert_eq!(outcome.is_held, is_begun, "{period}");
+            assert!(!is_begun || outcome.decision.slots <= whole.decision.slots, "{outcome:?}");
+        }
+        assert!((600..700).map(|period| decide(period, &[1])).any(|outcome| !outcome.is_held));
+        // One of four that falls silent has died: the others go on.
+        let died = (700..800).map(|period| decide(period, &[1, 2, 3])).last().unwrap();
+        assert!(!died.is_held);
+        assert!((800..900).all(|period| !decide(period, &[1, 2]).is_held));
     }
 
     #[test]

@@ -21,10 +21,10 @@
 //! | [`slack`] | a learned device, the strictest targets first | this project |
 //!
 //! [`target`] says what is promised, [`host`] and [`monitor`] what is measured, [`peers`] whose
-//! word counts, [`latency`] what the device is believed to do, [`order`] who goes next inside a
-//! host, and [`watch`] whose target cannot be met. [`shared`] is a host as a scheduler, [`member`]
-//! what decides for it, and [`name`] what hosts call each other. [`service`] is for gates with
-//! servers of their own, whose shares count together all the same.
+//! word counts, [`latency`] what the device is believed to do, [`tariff`] what requests take of it,
+//! [`order`] who goes next inside a host, and [`watch`] whose target cannot be met. [`shared`] is a
+//! host as a scheduler, [`member`] what decides for it, and [`name`] what hosts call each other.
+//! [`service`] is for gates with servers of their own, whose shares count together all the same.
 
 pub mod drg;
 mod fair_host;
@@ -44,6 +44,7 @@ pub mod slack;
 pub mod slots;
 pub mod summary;
 pub mod target;
+pub mod tariff;
 mod tenants;
 pub mod watch;
 pub mod window;
@@ -83,6 +84,8 @@ pub struct View<'a> {
     pub now: Nanos,
     /// The summaries in use, one per host and by host, its own among them.
     pub known: &'a [Known],
+    /// Somebody who was heard within the last minute is heard no more, and may use the device still.
+    pub has_lost: bool,
 }
 
 impl View<'_> {

@@ -97,7 +97,7 @@ mod tests {
             let summary = Summary { period, flows: vec![flow], ..Summary::default() };
             let known = [Known { summary, missed: 0 }];
             let now = Nanos::ZERO + Span::from_millis(100 * period);
-            !watch.note(&View { own: HostId(0), now, known: &known }).is_empty()
+            !watch.note(&View { own: HostId(0), now, known: &known, has_lost: false }).is_empty()
         };
         means_ms.into_iter().map(&mut note).collect()
     }

@@ -6,6 +6,7 @@
 pub mod learned;
 pub mod measured;
 
+use evenkeel_core::control::tariff::{Rate, Tariff};
 use evenkeel_core::ticket::{Cost, Kind};
 use evenkeel_core::time::Span;
 
@@ -63,6 +64,20 @@ impl CostModel {
         }
     }
 
+    /// The same for other gates, learned from so much load; [`WRITTEN`](evenkeel_core::control::tariff::WRITTEN)
+    /// of what a policy says.
+    pub fn tariff(&self, load_s: u32) -> Tariff {
+        let (read, write, flush) = self.lines();
+        let rate = |line: Line| Rate { fixed: line.fixed, rate_bytes: line.rate_bytes };
+        Tariff { load_s, read: rate(read), write: rate(write), flush }
+    }
+
+    /// What other gates say that requests cost.
+    pub fn of_tariff(tariff: &Tariff) -> Self {
+        let line = |rate: Rate| Line { fixed: rate.fixed, rate_bytes: rate.rate_bytes };
+        Self::Linear { read: line(tariff.read), write: line(tariff.write), flush: tariff.flush }
+    }
+
     /// The cost of one request of `size_bytes`.
     pub fn cost(&self, kind: Kind, size_bytes: u64) -> Cost {
         match (self, kind) {
@@ -78,6 +93,8 @@ impl CostModel {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_core::control::tariff::WRITTEN;
+
     use super::*;
 
     #[test]
@@ -88,5 +105,17 @@ mod tests {
         assert_eq!(linear.cost(Kind::Flush, 0), Cost(1), "nothing is free: tags must advance");
         assert_eq!(linear.cost(Kind::Trim, 1 << 40), Cost(50_000 + (1 << 40)), "beyond 64 bits");
         assert_eq!(CostModel::PerRequest.cost(Kind::Read, 1 << 30), Cost::ONE);
+    }
+
+    #[test]
+    fn other_gates_count_as_this_one_does() {
+        for model in [CostModel::default(), CostModel::PerRequest] {
+            let theirs = CostModel::of_tariff(&model.tariff(WRITTEN));
+            for (kind, size_bytes) in [(Kind::Read, 512), (Kind::Write, 1 << 24), (Kind::Flush, 0)]
+            {
+                let costs = [model, theirs].map(|model| model.cost(kind, size_bytes));
+                assert_eq!(costs[0], costs[1], "{model:?} {kind:?}");
+            }
+        }
     }
 }

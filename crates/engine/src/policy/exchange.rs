@@ -9,7 +9,7 @@ use evenkeel_core::control::name::DeviceId;
 use evenkeel_core::control::summary::HostId;
 use evenkeel_core::time::Span;
 
-use super::{Backend, Depth, Discipline, Group, Policy, Scheduling};
+use super::{Backend, Depth, Group, Method, Policy, Scheduling};
 use crate::cost::CostModel;
 
 /// The latency that PARDA holds a device at where nothing else is said: the default of the product
@@ -27,7 +27,7 @@ pub struct Exchange {
     pub meeting: Meeting,
     /// A file with the key that all of them have.
     pub key: PathBuf,
-    /// Time between two summaries under [`super::Method::Slack`].
+    /// Time between two summaries under [`Method::Shares`] and [`Method::Slack`].
     pub period: Span,
     /// A file for what is decided from what, if that is to be recorded.
     pub record: Option<PathBuf>,
@@ -105,7 +105,10 @@ impl Exchange {
 
     /// By what the slots of a backend are decided; none if it is not shared.
     pub fn rules(&self, scheduling: &Scheduling) -> Option<Rules> {
-        let method = scheduling.control.filter(|_| scheduling.discipline == Discipline::Shared)?;
+        let method = match scheduling.control.filter(|_| scheduling.is_shared()) {
+            None if scheduling.is_control_automatic => Method::Shares,
+            control => control?,
+        };
         let threshold = match scheduling.depth {
             Depth::Adaptive { read_goal, .. } => read_goal,
             Depth::Requests(_) | Depth::Bytes(_) | Depth::Automatic => PARDA_THRESHOLD,
@@ -127,7 +130,7 @@ impl Policy {
 
     /// The backends that this gate shares with others.
     pub fn shared_backends(&self) -> impl Iterator<Item = (usize, &Backend)> {
-        let is_shared = |backend: &Backend| backend.scheduling.discipline == Discipline::Shared;
+        let is_shared = |backend: &Backend| backend.scheduling.is_shared();
         self.backends.iter().enumerate().filter(move |(_, backend)| is_shared(backend))
     }
 }

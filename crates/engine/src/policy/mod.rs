@@ -10,6 +10,7 @@ pub mod check;
 mod disciplines;
 mod domain;
 pub(crate) mod exchange;
+mod joint;
 pub mod matching;
 mod preference;
 mod reach;
@@ -35,6 +36,7 @@ pub use evenkeel_core::control::member::Method;
 /// How much may be with the device at once; requests are counted in units here.
 pub use evenkeel_core::sched::depth::DepthPolicy as Depth;
 pub use exchange::{Exchange, Meeting};
+pub use joint::Joint;
 pub use preference::{HostFigures, MetricsPage, Preference};
 pub use reach::Reach;
 pub use scheduling::Scheduling;
@@ -84,6 +86,20 @@ pub enum Address {
     Unix(PathBuf),
 }
 
+impl Address {
+    /// The address where it means the same on every host.
+    fn beyond_this_host(&self) -> Option<&str> {
+        let Self::Tcp(address) = self else { return None };
+        let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let is_loopback = match host.parse::<IpAddr>() {
+            Ok(ip) => ip.is_loopback() || ip.is_unspecified(),
+            Err(_) => host == "localhost" || host.ends_with(".localhost"),
+        };
+        (!is_loopback).then_some(address)
+    }
+}
+
 /// Where clients connect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listener {
@@ -120,15 +136,20 @@ pub struct Backend {
 }
 
 impl Backend {
-    /// What the gates before it call the device: what the policy says, or the address of its
-    /// server, or else its name. A unix socket is another server on each host, so that it tells
-    /// nothing.
+    /// What the gates before it call the device: what tells it apart on all hosts, or else its
+    /// name.
     pub fn array(&self) -> &str {
+        self.array_of_all_hosts().unwrap_or(&self.name)
+    }
+
+    /// What the policy says that the array is called, or the address of its server. A unix socket
+    /// and a loopback address are other servers on each host, so that they tell nothing.
+    pub fn array_of_all_hosts(&self) -> Option<&str> {
         let address = match &self.source {
-            Source::Upstream(Upstream { address: Address::Tcp(address), .. }) => Some(address),
+            Source::Upstream(Upstream { address, .. }) => address.beyond_this_host(),
             _ => None,
         };
-        self.scheduling.array.as_ref().or(address).unwrap_or(&self.name)
+        self.scheduling.array.as_deref().or(address)
     }
 
     /// The tiered volume that it is, if it is one.

@@ -2,6 +2,7 @@
 
 use evenkeel_core::time::Span;
 
+use super::joint::SLOTS_FIRST;
 use super::{Depth, Discipline, Method};
 use crate::cost::CostModel;
 
@@ -31,6 +32,9 @@ pub struct Scheduling {
     pub capacity_iops: Option<u64>,
     /// Who decides the slots under [`Discipline::Shared`]; none under any other.
     pub control: Option<Method>,
+    /// Once another gate is heard before the same array, the two divide it by
+    /// [`Method::Shares`](super::Method::Shares), whatever is said here ([`Joint`](super::Joint)).
+    pub is_control_automatic: bool,
     /// What the gates that share the device call it; see [`Backend::array`](super::Backend::array).
     pub array: Option<String>,
 }
@@ -48,6 +52,7 @@ impl Default for Scheduling {
             answers_at_once: false,
             capacity_iops: None,
             control: None,
+            is_control_automatic: false,
             array: None,
         }
     }
@@ -55,10 +60,6 @@ impl Default for Scheduling {
 
 /// An automatic depth where nothing adjusts it.
 const STATIC_DEPTH: u32 = 32;
-
-/// The same before the first decision of gates that find the depth together: each begins before it
-/// has heard of the others, and the device may be slow.
-const SLOTS_FIRST: u32 = 4;
 
 impl Scheduling {
     /// The same for a backend that answers within the call that asks it: what would be found of

@@ -7,6 +7,7 @@ use evenkeel_core::control::member::Method;
 use evenkeel_core::control::name::TenantNumber;
 use evenkeel_core::control::peers::Known;
 use evenkeel_core::control::summary::HostId;
+use evenkeel_core::control::tariff::{Rate, Tariff};
 
 /// A difference to one other gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,6 +16,13 @@ pub(super) enum Difference {
     Control(Method),
     /// It gives a tenant so many thousandths of a share.
     Share(TenantNumber, u32),
+    /// Its policy says otherwise what requests cost than this gate's.
+    Cost {
+        /// What it says.
+        other: Tariff,
+        /// What this gate's says.
+        own: Tariff,
+    },
 }
 
 /// The differences that stand. See the [module](self).
@@ -30,15 +38,17 @@ impl Agreement {
         self.methods.insert(host, method);
     }
 
-    /// Compares what all said last; returns what is new, by gate. `shares` are those of this gate.
+    /// Compares what all said last; returns what is new, by gate. `shares` are those of this gate,
+    /// `cost` is what is known already.
     pub(super) fn compare(
         &mut self,
         own: HostId,
         method: Method,
         shares: &BTreeMap<TenantNumber, u32>,
         known: &[Known],
+        cost: Option<(HostId, Difference)>,
     ) -> Vec<(HostId, Difference)> {
-        let mut standing = BTreeSet::new();
+        let mut standing: BTreeSet<(HostId, Difference)> = cost.into_iter().collect();
         for summary in known.iter().map(|known| &known.summary).filter(|one| one.host != own) {
             let other = self.methods.get(&summary.host).filter(|other| **other != method);
             standing.extend(other.map(|other| (summary.host, Difference::Control(*other))));
@@ -76,7 +86,23 @@ impl Difference {
                 let (other, own) = (share(other_milli), share(own_milli));
                 format!("{gate} gives {name} a share of {other}, this gate {own}: use one `share`")
             }
+            Self::Cost { other, own } => {
+                let (what, [other, own]) = costs(&other, &own);
+                format!("{gate} counts {what} at {other}, this gate at {own}: use one `cost`")
+            }
         }
+    }
+}
+
+/// What costs something else, and the two costs.
+fn costs(other: &Tariff, own: &Tariff) -> (&'static str, [String; 2]) {
+    let rate = |rate: Rate| format!("{} and {} KiB/s", rate.fixed, rate.rate_bytes >> 10);
+    if other.read != own.read {
+        ("reads", [rate(other.read), rate(own.read)])
+    } else if other.write != own.write {
+        ("writes", [rate(other.write), rate(own.write)])
+    } else {
+        ("flushes", [other.flush.to_string(), own.flush.to_string()])
     }
 }
 
@@ -87,6 +113,8 @@ fn share(milli: u32) -> f64 {
 #[cfg(test)]
 mod tests {
     use evenkeel_core::control::summary::{FlowSummary, Summary};
+    use evenkeel_core::control::tariff::WRITTEN;
+    use evenkeel_core::time::Span;
 
     use super::*;
 
@@ -101,7 +129,7 @@ mod tests {
             let summary = Summary { host, flows: vec![flow], ..Summary::default() };
             agreement.heard(host, method);
             let known = [Known { summary, missed: 0 }];
-            let fresh = agreement.compare(HostId(1), Method::Shares, &shares, &known);
+            let fresh = agreement.compare(HostId(1), Method::Shares, &shares, &known, None);
             let text = |(_, difference): (HostId, Difference)| {
                 difference.text("two", Method::Shares, |_| ("db".to_owned(), 3000))
             };
@@ -115,5 +143,25 @@ mod tests {
         let said = "two decides by drg, this gate by shares: use one `control`".to_owned();
         assert_eq!(compare(Method::Drg, 3000), (1, vec![said]));
         assert_eq!(compare(Method::Shares, 3000), (0, vec![]));
+    }
+
+    #[test]
+    fn another_cost_is_told_with_both() {
+        let rate = |ms| Rate { fixed: Span::from_millis(ms), rate_bytes: 1 << 20 };
+        let tariff = |read_ms, write_ms| Tariff {
+            load_s: WRITTEN,
+            read: rate(read_ms),
+            write: rate(write_ms),
+            flush: Span::ZERO,
+        };
+        let text = |other, own| {
+            Difference::Cost { other, own }.text("two", Method::Shares, |_| unreachable!())
+        };
+        assert_eq!(
+            text(tariff(5, 9), tariff(3, 9)),
+            "two counts reads at 5 ms and 1024 KiB/s, this gate at 3 ms and 1024 KiB/s: use one \
+             `cost`"
+        );
+        assert!(text(tariff(3, 9), tariff(3, 4)).contains("counts writes at 9 ms"));
     }
 }

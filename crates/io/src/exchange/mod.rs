@@ -34,6 +34,7 @@ mod recorder;
 mod report;
 mod seat;
 mod task;
+mod together;
 mod transport;
 
 use std::path::{Path, PathBuf};
@@ -42,12 +43,14 @@ use std::thread::JoinHandle;
 
 use evenkeel_core::control::name::DeviceId;
 use evenkeel_core::control::summary::Summary;
+use evenkeel_core::control::tariff::{Tariff, WRITTEN};
 use evenkeel_core::id::TenantId;
 use evenkeel_core::sched::Share;
 use evenkeel_core::ticket::Cost;
 use evenkeel_core::time::Span;
 use evenkeel_engine::cost::CostModel;
-use evenkeel_engine::policy::{self, Meeting};
+use evenkeel_engine::cost::measured::Measured;
+use evenkeel_engine::policy::{self, Joint, Meeting};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
@@ -78,6 +81,9 @@ pub(crate) struct PlannedExchange {
 pub(crate) enum Told {
     /// What happened at a shared device.
     Summary { backend: String, summary: Summary },
+    /// A shared device is divided with others from now on: with what this gate begins, and what it
+    /// has measured alone.
+    Joined { backend: String, joint: Joint, measured: Option<Measured> },
     /// What was ever served of each tenant of a group.
     Served { group: DeviceId, period: u64, served: Vec<(TenantId, Cost)> },
 }
@@ -105,10 +111,19 @@ pub(crate) struct Place {
     pub(crate) rules: evenkeel_core::control::member::Rules,
     /// Names of tenants, and their shares in thousandths.
     pub(crate) tenants: Vec<(String, u32)>,
+    /// It is divided with others only once they are heard.
+    pub(crate) is_automatic: bool,
+    /// What the policy says that requests cost.
+    pub(crate) written: Option<Tariff>,
 }
 
 fn named_share((name, share): &(String, Share)) -> (String, u32) {
     (name.clone(), share.weight_milli.max(1))
+}
+
+/// What the policy says that requests cost, if it does not leave that to the gate.
+fn written_tariff(scheduling: &policy::Scheduling) -> Option<Tariff> {
+    (!scheduling.is_cost_learned).then(|| scheduling.cost.tariff(WRITTEN))
 }
 
 impl PlannedExchange {
@@ -132,6 +147,8 @@ impl PlannedExchange {
                 server: domain.server(&backend.name)?,
                 rules: settings.rules(&backend.scheduling)?,
                 tenants: domain.domain.tenants.iter().map(named_share).collect(),
+                is_automatic: !backend.scheduling.is_shared(),
+                written: written_tariff(&backend.scheduling),
             })
         };
         let group = |(group, cost): (&policy::Group, CostModel)| {
@@ -145,7 +162,8 @@ impl PlannedExchange {
             };
             Some((settings.group(group, cost), place))
         };
-        let places = policy.shared_backends().filter_map(|(_, backend)| place(backend)).collect();
+        let places = policy.exchanged_backends().filter_map(|(_, backend)| place(backend));
+        let places = places.collect();
         let groups = policy.exchanged_groups().filter_map(group).collect();
         Ok(Some(Self { settings, key: Arc::new(key), places, groups }))
     }

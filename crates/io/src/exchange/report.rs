@@ -2,6 +2,7 @@
 
 use evenkeel_core::control::member::Method;
 use evenkeel_core::control::peers::PeerCounts;
+use evenkeel_core::control::tariff::Tariff;
 use evenkeel_core::time::Span;
 
 /// The exchange at one instant.
@@ -104,6 +105,8 @@ pub struct DeviceReport {
     pub array: String,
     /// Who decides.
     pub method: Method,
+    /// Whether gates divide it now; else this one is alone before it.
+    pub is_divided: bool,
     /// Time between two decisions.
     pub period: Span,
     /// Decisions so far.
@@ -112,6 +115,8 @@ pub struct DeviceReport {
     pub slots: u32,
     /// Requests that all gates together are meant to have there; zero if nobody knows.
     pub slots_all: u32,
+    /// What all gates agree that requests take there; none if each goes by its policy.
+    pub tariff: Option<Tariff>,
     /// Why it is not more, in words.
     pub reason: String,
     /// Names of this gate's tenants whose targets are not met.

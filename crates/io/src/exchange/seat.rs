@@ -12,13 +12,14 @@ use evenkeel_core::control::member::{Member, Outcome};
 use evenkeel_core::control::name::TenantNumber;
 use evenkeel_core::control::peers::{Known, Refusal};
 use evenkeel_core::control::summary::{FlowId, FlowSummary, HostId, Summary};
-use evenkeel_core::time::Span;
+use evenkeel_core::time::{Nanos, Span};
 use evenkeel_wire::exchange::{Datagram, Terms};
 
 use super::Place;
 use super::agreement::{Agreement, Difference};
 use super::periods::Periods;
 use super::report::{DeviceReport, HostReport, TenantReport};
+use super::together::Together;
 
 /// Part of a period after its end at which the others' words of it are there.
 const DECIDE_AFTER: u64 = 4;
@@ -44,6 +45,7 @@ pub(super) struct Seat {
     names: BTreeMap<TenantNumber, String>,
     shares: BTreeMap<TenantNumber, u32>,
     agreement: Agreement,
+    pub(super) together: Together,
     /// What was told of it, until it is decided upon.
     own: Option<Summary>,
     last: Option<Outcome>,
@@ -58,17 +60,23 @@ impl Seat {
             names: BTreeMap::new(),
             shares: BTreeMap::new(),
             agreement: Agreement::default(),
+            together: Together::new(place.is_automatic, place.written),
             own: None,
             last: None,
             decisions: 0,
             place: place.clone(),
         };
-        seat.change(place, members);
+        seat.change(Nanos::ZERO, place, members);
         seat
     }
 
     /// Goes on at the same device with other rules, tenants or members.
-    pub(super) fn change(&mut self, place: Place, members: &[HostId]) {
+    pub(super) fn change(&mut self, now: Nanos, mut place: Place, members: &[HostId]) {
+        self.together.change(now, place.is_automatic, place.written);
+        if self.together.has_begun() {
+            // With what was found, which no policy says.
+            place.rules.depth = self.place.rules.depth;
+        }
         self.member.change(members, place.rules);
         let number = |name: &str| TenantNumber::named(name);
         let tenants = place.tenants.iter();
@@ -88,6 +96,12 @@ impl Seat {
         self.member.hear(period, datagram.summary)?;
         self.agreement.heard(host, method);
         Ok(())
+    }
+
+    /// The worker divides the device with others from now on, and begins with this depth.
+    pub(super) fn begun(&mut self, depth: u32, members: &[HostId]) {
+        self.place.rules.depth = depth;
+        self.member.change(members, self.place.rules);
     }
 
     /// What is to be done at this instant of the wall clock, in nanoseconds since 1970.
@@ -119,7 +133,12 @@ impl Seat {
 
     /// Decides, and says whose targets have begun to be missed, or are kept again, and who says
     /// otherwise than this gate.
-    pub(super) fn decide(&mut self, own: Summary, gate: impl Fn(HostId) -> String) -> &Outcome {
+    pub(super) fn decide(
+        &mut self,
+        now: Nanos,
+        own: Summary,
+        gate: impl Fn(HostId) -> String,
+    ) -> &Outcome {
         self.decisions += 1;
         let (host, outcome) = (own.host, self.member.decide(own));
         let before = self.last.as_ref().map_or(&[][..], |last| &last.decision.unmet);
@@ -134,7 +153,8 @@ impl Seat {
         news(after, before, "not met");
         news(before, after, "met again");
         let method = self.place.rules.method;
-        let fresh = self.agreement.compare(host, method, &self.shares, &outcome.known);
+        let cost = self.together.difference(now);
+        let fresh = self.agreement.compare(host, method, &self.shares, &outcome.known, cost);
         for (other, difference) in fresh {
             tracing::warn!(backend, "{}", self.difference(difference, &gate(other)));
         }
@@ -161,8 +181,14 @@ impl Seat {
             period,
             decisions: self.decisions,
             reason: "nothing has been decided yet".to_owned(),
+            tariff: self.together.tariff(),
+            is_divided: self.together.is_together(),
             ..DeviceReport::default()
         };
+        if !report.is_divided {
+            report.reason = "no other gate is heard before it: this gate is alone".to_owned();
+            return report;
+        }
         let Some(Outcome { decision, known, is_held }) = &self.last else { return report };
         (report.slots, report.slots_all) = (decision.slots, decision.slots_all);
         report.hosts = known.iter().map(|known| host(known, period, &name)).collect();
@@ -268,6 +294,8 @@ mod tests {
             server: ServerId(0),
             rules,
             tenants: vec![("db".to_owned(), 1000)],
+            is_automatic: false,
+            written: None,
         };
         Seat::new(place, HostId(1), &[HostId(1), HostId(2)])
     }
@@ -285,7 +313,7 @@ mod tests {
         seat.told(Summary { host: HostId(1), period: 11, ..Summary::default() });
         assert_eq!(nothing(seat.due(1_102 * MS)), 23);
         let Due::Decide(own) = seat.due(1_125 * MS) else { panic!("it is time") };
-        assert_eq!(seat.decide(own, |_| String::new()).known.len(), 1);
+        assert_eq!(seat.decide(Nanos::ZERO, own, |_| String::new()).known.len(), 1);
         assert_eq!(nothing(seat.due(1_126 * MS)), 74);
         assert_eq!(seat.report(HostId(1), |_| String::new()).decisions, 1);
     }

@@ -13,7 +13,9 @@ use evenkeel_core::control::summary::{HostId, Summary};
 use evenkeel_core::id::TenantId;
 use evenkeel_core::ticket::Cost;
 use evenkeel_core::time::{Nanos, Span};
-use evenkeel_engine::policy;
+use evenkeel_engine::cost::CostModel;
+use evenkeel_engine::cost::measured::Measured;
+use evenkeel_engine::policy::{self, Joint};
 use evenkeel_wire::exchange::recording::Event;
 use evenkeel_wire::exchange::service::ServiceDatagram;
 use evenkeel_wire::exchange::{self as wire, DATAGRAM_BYTES_MAX, Datagram, Malformed, Word};
@@ -155,11 +157,12 @@ impl Exchange {
         }
         let members = settings.members(self.peers.values().map(|peer| peer.name.as_str()));
         let mut before = std::mem::take(&mut self.seats);
+        let now = self.clock.now();
         let seat = |place: Place| {
             let device = settings.device(&place.array);
             let seat = match before.remove(&device) {
                 Some(mut seat) => {
-                    seat.change(place, &members);
+                    seat.change(now, place, &members);
                     seat
                 }
                 None => Seat::new(place, self.own, &members),
@@ -180,6 +183,12 @@ impl Exchange {
         };
         self.groups = groups.into_iter().map(seat).collect();
         (self.settings, self.key) = (settings, key);
+        for seat in self.seats.values() {
+            agree(&self.workers, seat);
+            if seat.together.has_begun() {
+                self.join(seat);
+            }
+        }
         self.record(&members);
     }
 
@@ -190,8 +199,9 @@ impl Exchange {
         let found = self.settings.meeting.listen().map(|_| &self.found);
         self.peers = peers(others.clone(), before, found);
         let members = self.settings.members(others);
+        let now = self.clock.now();
         for seat in self.seats.values_mut() {
-            seat.change(seat.place.clone(), &members);
+            seat.change(now, seat.place.clone(), &members);
         }
         for group in self.groups.values_mut() {
             group.change(group.place.clone(), self.own, &members);
@@ -212,6 +222,45 @@ impl Exchange {
         }
     }
 
+    /// Parts from the devices at which nobody else is heard any more, and forgets what policies of
+    /// others no longer say.
+    fn leave(&mut self, now: Nanos) {
+        for seat in self.seats.values_mut() {
+            if seat.together.settle(now) {
+                agree(&self.workers, seat);
+            }
+            if seat.together.is_left(now) {
+                let Place { domain, server, worker, backend, .. } = &seat.place;
+                tracing::info!(backend, "no other gate is heard before it: this one is alone");
+                ask(&self.workers[*worker], domain, Asked::Part { server: *server });
+            }
+        }
+    }
+
+    /// Asks the worker to divide a device with others from now on.
+    fn join(&self, seat: &Seat) {
+        let Place { domain, server, backend, worker, .. } = &seat.place;
+        let (server, backend, reply) = (*server, backend.clone(), self.told.clone());
+        ask(&self.workers[*worker], domain, Asked::Join { server, backend, reply });
+    }
+
+    /// A worker has begun to divide a device with others.
+    fn begin(&mut self, backend: &str, joint: &Joint, measured: Option<&Measured>) {
+        let members = self.members();
+        let mut seats = self.seats.values_mut();
+        let Some(seat) = seats.find(|seat| seat.place.backend == backend) else { return };
+        seat.begun(joint.depth, &members);
+        if seat.together.begun(self.clock.now(), measured.map(Measured::tariff)) {
+            agree(&self.workers, seat);
+        }
+        self.record(&members);
+    }
+
+    /// The gates of the exchange by number, this one among them.
+    fn members(&self) -> Vec<HostId> {
+        self.settings.members(self.peers.values().map(|peer| peer.name.as_str()))
+    }
+
     /// Forgets gates that joined by their words and have had none for long.
     fn part(&mut self) {
         let now = self.clock.now();
@@ -219,6 +268,7 @@ impl Exchange {
             return;
         }
         self.looked = now;
+        self.leave(now);
         let has_left =
             |peer: &Peer| peer.silent_for(now).is_none_or(|silent| silent > PARTED_AFTER);
         if self.settings.meeting.listen().is_some() || !self.peers.values().any(has_left) {
@@ -248,17 +298,20 @@ impl Exchange {
     /// Does what the clock asks for; how long it has nothing more to ask.
     fn run_due(&mut self) -> Duration {
         self.part();
-        let wall_ns = wall_ns();
+        let (now, wall_ns) = (self.clock.now(), wall_ns());
         let was_set_back = self.seats.values().any(|seat| seat.was_set_back(wall_ns))
             || self.groups.values().any(|group| group.was_set_back(wall_ns));
         if was_set_back {
             self.incarnation.next(wall_s());
         }
-        let mut wait_ns = u64::MAX;
+        let (mut wait_ns, mut presence) = (u64::MAX, Vec::new());
         for (device, seat) in &mut self.seats {
             loop {
                 match seat.due(wall_ns) {
                     Due::Nothing { for_ns } => break wait_ns = wait_ns.min(for_ns),
+                    Due::Close { number } if !seat.together.is_together() => {
+                        presence.push((seat.place.backend.clone(), number));
+                    }
                     Due::Close { number } => {
                         let Place { domain, server, backend, worker, .. } = &seat.place;
                         let asked = Asked::ClosePeriod {
@@ -272,10 +325,11 @@ impl Exchange {
                     Due::Decide(own) => {
                         let told = own.clone();
                         let name = |host| name_of(&self.peers, host);
-                        let decision = Box::new(seat.decide(own, name).decision.clone());
+                        let decision = Box::new(seat.decide(now, own, name).decision.clone());
                         if let Some(recorder) = &mut self.recorder {
                             let terms = seat.terms();
-                            let datagram = Datagram { device: *device, terms, summary: told };
+                            let (device, summary) = (*device, told);
+                            let datagram = Datagram { device, terms, summary, tariff: None };
                             recorder.note(&Event::Decided { slots: decision.slots, datagram });
                         }
                         let Place { domain, server, worker, .. } = &seat.place;
@@ -299,6 +353,9 @@ impl Exchange {
                 }
             }
         }
+        for (backend, period) in presence {
+            self.tell_summary(&backend, Summary { period, ..Summary::default() });
+        }
         Duration::from_nanos(wait_ns)
     }
 
@@ -306,6 +363,9 @@ impl Exchange {
     fn tell(&mut self, told: Told) {
         match told {
             Told::Summary { backend, summary } => self.tell_summary(&backend, summary),
+            Told::Joined { backend, joint, measured } => {
+                self.begin(&backend, &joint, measured.as_ref());
+            }
             Told::Served { group, period, served } => self.tell_service(group, period, &served),
         }
     }
@@ -325,10 +385,13 @@ impl Exchange {
             return;
         };
         let summary = Summary { host: self.own, incarnation: self.incarnation.number(), ..summary };
-        let datagram = Datagram { device, terms: seat.terms(), summary };
+        let (terms, tariff) = (seat.terms(), seat.together.to_tell());
+        let datagram = Datagram { device, terms, summary, tariff };
         let mut body = Vec::new();
         wire::encode(&datagram, &mut body);
-        seat.told(datagram.summary);
+        if seat.together.is_together() {
+            seat.told(datagram.summary);
+        }
         self.send(body);
     }
 
@@ -393,8 +456,22 @@ impl Exchange {
         if let Some(recorder) = &mut self.recorder {
             recorder.note(&Event::Heard { period, datagram: datagram.clone() });
         }
+        let (method, tariff, now) = (datagram.terms.method, datagram.tariff, self.clock.now());
         let seat = self.seats.get_mut(&device).expect("found above");
         let outcome = seat.hear(period, datagram);
+        if outcome.is_ok() {
+            let begins = seat.together.hear(now, method);
+            let is_better = tariff.is_some_and(|tariff| seat.together.agree(now, host, tariff));
+            let seat = &self.seats[&device];
+            if begins {
+                let (backend, gate) = (&seat.place.backend, name_of(&self.peers, host));
+                tracing::info!(backend, gate, "is before it too: the two divide it by share");
+                self.join(seat);
+            }
+            if is_better {
+                agree(&self.workers, seat);
+            }
+        }
         self.heard(from, host, skew, outcome);
     }
 
@@ -453,6 +530,13 @@ impl Exchange {
 /// Asks a worker something about a domain. One that has ended neither answers nor serves.
 fn ask(worker: &UnboundedSender<Message>, domain: &str, asked: Asked) {
     let _ = worker.send(Message::Exchange { domain: domain.to_owned(), asked });
+}
+
+/// Lets the worker count as all gates before a device do.
+fn agree(workers: &[UnboundedSender<Message>], seat: &Seat) {
+    let cost = seat.together.tariff().map(|tariff| CostModel::of_tariff(&tariff));
+    let Place { domain, server, worker, .. } = &seat.place;
+    ask(&workers[*worker], domain, Asked::AgreeOnCost { server: *server, cost });
 }
 
 /// What another gate is called.

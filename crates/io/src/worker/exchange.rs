@@ -4,6 +4,7 @@ use evenkeel_core::control::Decision;
 use evenkeel_core::control::name::DeviceId;
 use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::ticket::Cost;
+use evenkeel_engine::cost::CostModel;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::Worker;
@@ -19,6 +20,12 @@ pub(crate) enum Asked {
     TellServed { group: DeviceId, period: u64, reply: UnboundedSender<Told> },
     /// Other gates served so much since this was said last.
     ServedByOthers(Vec<(TenantId, Cost)>),
+    /// Divide a server with other gates from now on, and tell with what it begins.
+    Join { server: ServerId, backend: String, reply: UnboundedSender<Told> },
+    /// Be alone at a server from now on.
+    Part { server: ServerId },
+    /// Gates before a server agree on what requests cost there, or no longer.
+    AgreeOnCost { server: ServerId, cost: Option<CostModel> },
 }
 
 impl Worker {
@@ -38,6 +45,12 @@ impl Worker {
                 let _ = reply.send(Told::Served { group, period, served });
             }
             Asked::ServedByOthers(costs) => domain.served_by_others(&costs),
+            Asked::Join { server, backend, reply } => {
+                let (joint, measured) = domain.join(server);
+                let _ = reply.send(Told::Joined { backend, joint, measured });
+            }
+            Asked::Part { server } => domain.part(server),
+            Asked::AgreeOnCost { server, cost } => domain.agree_on_cost(server, cost),
         }
     }
 }

@@ -263,7 +263,12 @@ impl<'a, D: Device> World<'a, D> {
         for (index, own) in own.into_iter().enumerate() {
             let id = own.host;
             let known = self.peers[index].known(own);
-            let decision = self.controllers[index].step(&View { own: id, now, known: &known });
+            let decision = self.controllers[index].step(&View {
+                own: id,
+                now,
+                known: &known,
+                has_lost: false,
+            });
             self.hosts[index].decide(&decision);
             if index == 0 {
                 self.records.slots.push(decision.slots);

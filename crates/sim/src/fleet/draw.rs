@@ -30,7 +30,7 @@ pub fn draw(seed: u64, method: Method, length: Span) -> (Fleet, impl Device + us
     let lost_milli = [0, 0, 50, 200, 500][pick(&mut prng, 5)];
     let way = Way { delay: Span::from_millis(prng.below(40)), lost_milli, twice_milli: 20 };
     let device = Drawn::draw(&mut prng);
-    (Fleet { gates, tenants, clients, method, length, way, seed }, device)
+    (Fleet { gates, tenants, clients, method, length, way, cuts: Vec::new(), seed }, device)
 }
 
 fn pick(prng: &mut Prng, count: u64) -> usize {

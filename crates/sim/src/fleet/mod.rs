@@ -18,7 +18,7 @@ use evenkeel_core::control::member::Method;
 use evenkeel_core::sched::Share;
 use evenkeel_core::time::Span;
 
-use crate::control::exchange::Way;
+use crate::control::exchange::{Cut, Way};
 use crate::device::Device;
 pub use client::{Asks, Client};
 
@@ -37,6 +37,8 @@ pub struct Fleet {
     pub length: Span,
     /// What happens to words.
     pub way: Way,
+    /// When some do not hear others.
+    pub cuts: Vec<Cut>,
     /// Seed of the clients and of the way.
     pub seed: u64,
 }
@@ -61,6 +63,8 @@ pub struct Record {
     pub tenants: Vec<Vec<Second>>,
     /// The slots of all that the first gate decided upon, by period.
     pub depths: Vec<u32>,
+    /// The slots of each gate in thousandths, by period.
+    pub slots_milli: Vec<Vec<u64>>,
 }
 
 impl Fleet {

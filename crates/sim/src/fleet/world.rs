@@ -1,5 +1,6 @@
 //! The run itself: events in the order of their instants.
 
+use evenkeel_core::control::Decision;
 use evenkeel_core::control::member::{Member, Rules};
 use evenkeel_core::control::shared::{Enforcement, SharedQueue};
 use evenkeel_core::control::summary::{HostId, Summary};
@@ -76,7 +77,7 @@ impl<'a, D: Device> World<'a, D> {
             fleet,
             device,
             gates: (0..fleet.gates).map(|gate| Gate::new(fleet, gate)).collect(),
-            exchange: Exchange::new(fleet.way, fleet.seed),
+            exchange: Exchange::new(fleet.way, fleet.seed).with_cuts(fleet.cuts.clone()),
             events: Events::default(),
             wake: None,
             requests: Vec::new(),
@@ -84,7 +85,7 @@ impl<'a, D: Device> World<'a, D> {
             prng: Prng::new(fleet.seed),
             period: 0,
             cost: CostModel::default(),
-            record: Record { tenants, depths: Vec::new() },
+            record: Record { tenants, ..Record::default() },
         }
     }
 
@@ -217,17 +218,26 @@ impl<'a, D: Device> World<'a, D> {
             // A refusal is counted by the receiver; here nobody has to hear of it.
             _ = self.gates[to.0 as usize].member.hear(self.period, summary);
         }
+        let mut slots_milli = vec![0; self.gates.len()];
         for index in 0..self.gates.len() {
             let gate = &mut self.gates[index];
             let Some(own) = gate.own.take() else { continue };
             let outcome = gate.member.decide(own);
             gate.queue.decide(now, &outcome.decision);
+            slots_milli[index] = slots(&outcome.decision);
             if index == 0 {
                 self.record.depths.push(outcome.decision.slots_all);
             }
             self.fill(now, index);
         }
+        self.record.slots_milli.push(slots_milli);
     }
+}
+
+/// In thousandths.
+fn slots(decision: &Decision) -> u64 {
+    let whole = u64::from(decision.slots) * 1000;
+    decision.division.as_ref().map_or(whole, |division| division.slots_milli)
 }
 
 impl Gate {

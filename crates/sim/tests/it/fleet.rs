@@ -3,7 +3,7 @@
 use evenkeel_core::control::member::Method;
 use evenkeel_core::sched::{Floor, Limit, Share};
 use evenkeel_core::time::{Nanos, Span};
-use evenkeel_sim::control::exchange::Way;
+use evenkeel_sim::control::exchange::{Cut, Way};
 use evenkeel_sim::device::simple::Constant;
 use evenkeel_sim::device::spec::ConstantSpec;
 use evenkeel_sim::device::{Device, Op, Step};
@@ -38,6 +38,7 @@ fn fleet(gates: u32, tenants: &[Share], clients: &[Client]) -> Fleet {
         method: Method::Shares,
         length: Span::from_secs(20),
         way: Way { delay: Span::from_millis(1), ..Way::default() },
+        cuts: Vec::new(),
         seed: 1,
     }
 }
@@ -157,6 +158,59 @@ fn a_target_takes_nobodys_share() {
         let record = fleet(2, &tenants, &clients).run(server(1, 450));
         assert_part(&record, 0, 0.5, 5..20, "equal shares");
     }
+}
+
+/// A network that parts for half a minute, in every way: nobody's slots change by more than a
+/// twentieth, shares stay, and after it they are as before within five seconds.
+#[test]
+fn a_network_that_parts_changes_no_shares() {
+    let at = |seconds| Nanos::ZERO + Span::from_secs(seconds);
+    let clients = [closed(0, 0, 40), closed(2, 0, 40)];
+    let narrow = (0..4).map(|gate| closed(gate, 1, 30));
+    let clients: Vec<Client> = clients.into_iter().chain(narrow).collect();
+    let cuts = [("one of four", 0..1), ("halves", 0..2)];
+    for (what, side) in cuts {
+        for is_both_ways in [true, false] {
+            let cut = Cut { during: at(15)..at(45), side: side.clone(), is_both_ways };
+            let length = Span::from_secs(60);
+            let (whole, cuts) = (fleet(4, &[tenant(3), tenant(1)], &clients), vec![cut]);
+            let record = Fleet { length, cuts, ..whole }.run(server(16, 2_000));
+            let what = format!("{what}, both ways: {is_both_ways}");
+            assert_part(&record, 0, 0.75, 5..15, &what);
+            assert_part(&record, 0, 0.75, 50..60, &what);
+            let part = record.part(0, 15, 50);
+            assert!((part / 0.75 - 1.0).abs() < 0.05, "{what}: {part:.3} while it is parted");
+            let [before, during] =
+                [(12, 15), (17, 45)].map(|(from, until)| rate_of_all(&record, from, until));
+            assert!(during > 0.95 * before, "{what}: {during:.0} of {before:.0} a second");
+        }
+    }
+}
+
+/// In steady load slots stand still, but for the next step of the depth that is tried now and then.
+#[test]
+fn slots_do_not_swing_in_steady_load() {
+    let clients: Vec<Client> =
+        (0..4).flat_map(|gate| [closed(gate, 0, 20), closed(gate, 1, 20)]).collect();
+    let length = Span::from_secs(60);
+    let record = Fleet { length, ..fleet(4, &[tenant(3), tenant(1)], &clients) };
+    let record = record.run(server(16, 2_000));
+    for gate in 0..4 {
+        let mut slots: Vec<u64> = record.slots_milli[100..].iter().map(|all| all[gate]).collect();
+        slots.sort_unstable();
+        let (least, median) = (slots[0] as f64, slots[slots.len() / 2] as f64);
+        let most = slots[slots.len() - 1] as f64;
+        assert!(most < 2.1 * least, "gate {gate}: {least} to {most} thousandths of slots");
+        let is_still = |slots: &&u64| (**slots as f64 / median - 1.0).abs() < 0.05;
+        let still = slots.iter().filter(is_still).count() as f64 / slots.len() as f64;
+        assert!(still > 0.8, "gate {gate}: within 5 % of {median} for {still:.2} of the time");
+    }
+}
+
+/// Requests answered in a second.
+fn rate_of_all(record: &Record, from: u64, until: u64) -> f64 {
+    let completions = |tenant| record.sum(tenant, from, until).completions as f64;
+    (0..record.tenants.len()).map(completions).sum::<f64>() / (until - from) as f64
 }
 
 #[test]

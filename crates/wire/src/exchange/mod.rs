@@ -13,6 +13,8 @@
 //!          8 more, and a floor behind it, where there is one
 //! ```
 //!
+//! Behind the flows there may be what requests take of the device (`tariff`).
+//!
 //! Numbers without a width are varints. Backlogged is in percent, and 128 more for a tenant at its
 //! limit. Costs, and floors in cost per second, are in units of 1,024 ns, latencies, windows and
 //! times in microseconds; targets of the kinds 3 and 4 have a window of a second. The tag of 16
@@ -32,6 +34,7 @@
 mod head;
 pub mod recording;
 pub mod service;
+mod tariff;
 mod varint;
 
 use std::fmt;
@@ -40,6 +43,7 @@ use evenkeel_core::control::member::Method;
 use evenkeel_core::control::name::{DeviceId, TenantNumber};
 use evenkeel_core::control::summary::{COST_UNIT, FLOWS_MAX, FlowSummary, HostId, Summary};
 use evenkeel_core::control::target::{Bounds, Target};
+use evenkeel_core::control::tariff::Tariff;
 use evenkeel_core::sched::GOAL_WINDOW;
 use evenkeel_core::ticket::Cost;
 use evenkeel_core::time::Span;
@@ -58,7 +62,8 @@ pub const VERSION: u8 = 2;
 pub const TAG_BYTES: usize = 16;
 
 /// No datagram of this version is longer.
-pub const DATAGRAM_BYTES_MAX: usize = HEAD_BYTES_MAX + FLOWS_MAX * FLOW_BYTES_MAX + TAG_BYTES;
+pub const DATAGRAM_BYTES_MAX: usize =
+    HEAD_BYTES_MAX + FLOWS_MAX * FLOW_BYTES_MAX + tariff::BYTES_MAX + TAG_BYTES;
 
 const HEAD_BYTES_MAX: usize = HEAD_BYTES + 3 * varint::BYTES_MAX_64 + varint::BYTES_MAX_32;
 
@@ -81,6 +86,8 @@ pub struct Datagram {
     pub terms: Terms,
     /// What a host says of it.
     pub summary: Summary,
+    /// What requests take of it, as far as the host knows; it says so now and then.
+    pub tariff: Option<Tariff>,
 }
 
 /// How a host decides. Hosts before one device have these in common, or somebody hears of it.
@@ -183,6 +190,9 @@ pub fn encode(datagram: &Datagram, out: &mut Vec<u8>) {
     for flow in flows {
         encode_flow(flow, out);
     }
+    if let Some(tariff) = &datagram.tariff {
+        tariff::push(tariff, out);
+    }
 }
 
 /// Reads the body of a datagram.
@@ -197,9 +207,10 @@ pub fn decode(body: &[u8]) -> Result<Datagram, Malformed> {
     let terms = Terms::of(fields.u64(name)?).ok_or(Malformed::Field { name })?;
     let depth = fields.u32("depth")?;
     let flows = (0..head.count).map(|_| decode_flow(&mut fields)).collect::<Result<_, _>>()?;
+    let tariff = tariff::read(&mut fields)?;
     fields.end()?;
     let summary = Summary { host: head.host, incarnation, period, depth, flows };
-    Ok(Datagram { device: head.device, terms, summary })
+    Ok(Datagram { device: head.device, terms, summary, tariff })
 }
 
 /// Reads a body of either kind.

@@ -9,6 +9,7 @@ use evenkeel_core::control::member::Method;
 use evenkeel_core::control::name::{DeviceId, TenantNumber};
 use evenkeel_core::control::summary::{FLOWS_MAX, FlowSummary, HostId, Summary};
 use evenkeel_core::control::target::Target;
+use evenkeel_core::control::tariff::{Rate, Tariff};
 use evenkeel_core::ticket::Cost;
 use evenkeel_core::time::Span;
 use evenkeel_wire::exchange::{
@@ -64,14 +65,22 @@ fn usual() -> Datagram {
         flows: vec![strict, hog],
     };
     let terms = Terms::new(Method::Shares, Span::from_millis(200));
-    Datagram { device: DeviceId::named("site", "array"), terms, summary }
+    Datagram { device: DeviceId::named("site", "array"), terms, summary, tariff: None }
+}
+
+/// A gate that tells nothing but what requests take.
+fn tariff() -> Datagram {
+    let read = Rate { fixed: Span::from_micros(180), rate_bytes: 400 << 20 };
+    let write = Rate { fixed: Span::from_micros(90), rate_bytes: 300 << 20 };
+    let tariff = Tariff { load_s: 90, read, write, flush: Span::from_millis(1) };
+    Datagram { tariff: Some(tariff), ..Datagram::default() }
 }
 
 fn percentile() -> Datagram {
     let target = Some(Target::all_but(10, Span::from_millis(50), Span::from_secs(10)));
     let flow = FlowSummary { tenant: TenantNumber(7), target, ..FlowSummary::default() };
     let summary = Summary { host: HostId(9), flows: vec![flow], ..Summary::default() };
-    Datagram { device: DeviceId(1), terms: Terms::default(), summary }
+    Datagram { device: DeviceId(1), summary, ..Datagram::default() }
 }
 
 fn shown() -> String {
@@ -79,6 +88,7 @@ fn shown() -> String {
         ("two tenants of a gate", usual()),
         ("a percentile, and nothing happened", percentile()),
         ("nobody", Datagram::default()),
+        ("what requests take", tariff()),
     ];
     let mut text = String::new();
     for (name, datagram) in cases {
@@ -142,8 +152,10 @@ fn the_largest_summary_fits_the_bound() {
         ..Summary::default()
     };
     let terms = Terms { period_ms: u32::MAX, ..Terms::default() };
-    let bytes =
-        sealed(encoded(&Datagram { summary, terms, ..Datagram::default() }), [0; TAG_BYTES]);
+    let dearest = Rate { fixed: Span(u64::MAX), rate_bytes: u64::MAX };
+    let tariff = Tariff { load_s: u32::MAX, read: dearest, write: dearest, flush: Span(u64::MAX) };
+    let datagram = Datagram { summary, terms, tariff: Some(tariff), ..Datagram::default() };
+    let bytes = sealed(encoded(&datagram), [0; TAG_BYTES]);
     assert!(bytes.len() <= DATAGRAM_BYTES_MAX, "{}", bytes.len());
     let (body, _) = opened(&bytes).unwrap();
     assert_eq!(decode(body).unwrap().summary.flows.len(), FLOWS_MAX);
@@ -214,6 +226,14 @@ fn flow() -> impl Strategy<Value = FlowSummary> {
     )
 }
 
+fn any_tariff() -> impl Strategy<Value = Tariff> {
+    any::<(u32, [u64; 5])>().prop_map(|(load_s, [read, read_bytes, write, write_bytes, flush])| {
+        let rate = |fixed, rate_bytes| Rate { fixed: Span(fixed), rate_bytes };
+        let (read, write) = (rate(read, read_bytes), rate(write, write_bytes));
+        Tariff { load_s, read, write, flush: Span(flush) }
+    })
+}
+
 proptest! {
     #[test]
     fn what_is_written_is_read_back_in_whole_microseconds(
@@ -223,11 +243,12 @@ proptest! {
         period in any::<u64>(),
         (depth, period_ms) in any::<(u32, u32)>(),
         flows in proptest::collection::vec(flow(), 0..=FLOWS_MAX),
+        tariff in proptest::option::of(any_tariff()),
     ) {
         let (host, device) = (HostId(host), DeviceId(device));
         let terms = Terms { method: Method::Parda, period_ms };
         let summary = Summary { host, incarnation, period, depth, flows };
-        let written = Datagram { device, terms, summary };
+        let written = Datagram { device, terms, summary, tariff };
         let bytes = encoded(&written);
         let read = decode(&bytes).unwrap();
         let mut expected = written;
@@ -246,7 +267,7 @@ proptest! {
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
     ) {
         if is_framed {
-            bytes = encoded(&usual());
+            bytes = encoded(&Datagram { tariff: tariff().tariff, ..usual() });
             for (index, byte) in changes {
                 let position = index.index(bytes.len());
                 bytes[position] = byte;

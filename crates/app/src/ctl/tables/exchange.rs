@@ -2,7 +2,8 @@
 
 use super::time;
 use crate::status::{
-    Exchange, MeetingServer, Peer, ServedElsewhere, SharedDevice, SharedGroup, SharingTenant,
+    AgreedCost, Exchange, LineFound, MeetingServer, Peer, ServedElsewhere, SharedDevice,
+    SharedGroup, SharingTenant,
 };
 use crate::terminal;
 
@@ -61,9 +62,25 @@ fn peer(peer: &Peer) -> Vec<String> {
     ]
 }
 
+/// What all gates take requests to cost.
+fn cost(cost: &AgreedCost) -> String {
+    let line = |line: &LineFound| {
+        let mib = line.mib_seconds.max(f64::MIN_POSITIVE);
+        format!("{} and {} for each MiB", time(Some(line.fixed_seconds)), time(Some(mib)))
+    };
+    let origin = match cost.load_seconds {
+        Some(load) => format!("learned from {load:.0} s of load"),
+        None => "as a policy says".to_owned(),
+    };
+    format!("reads cost {}, writes {}: {origin}\n", line(&cost.read), line(&cost.write))
+}
+
 fn device(device: &SharedDevice) -> String {
     let SharedDevice { backend, array, control, slots, slots_all, reason, .. } = device;
     let called = if array == backend { String::new() } else { format!(" (array {array})") };
+    if !device.is_divided {
+        return format!("\n{backend}{called}: {reason}\n");
+    }
     let mut text =
         format!("\n{backend}{called} by {control}: {slots} of {slots_all} slots; {reason}\n");
     let rows: Vec<_> = device
@@ -93,6 +110,7 @@ fn device(device: &SharedDevice) -> String {
         let rows: Vec<_> = device.tenants.iter().map(row).collect();
         text += &terminal::table(&["TENANT", "THROUGH THIS GATE", "THROUGH ALL GATES"], &rows);
     }
+    text += &device.cost.as_ref().map(cost).unwrap_or_default();
     for disagreement in &device.disagreements {
         text += &format!("{disagreement}\n");
     }

@@ -181,15 +181,21 @@ impl Shares {
         // Who only looks tells no depth, and leads nobody. Neither does who has just started: what
         // the others have found goes on.
         let leader = view.known.iter().map(|known| &known.summary).find(|one| one.depth > 0);
-        let told = leader.map_or(0, |summary| summary.depth);
+        let is_led = leader.is_some_and(|leader| leader.host != view.own);
+        let has_lost = view.has_lost || view.known.iter().any(|known| known.missed > 0);
+        if has_lost && !is_led {
+            self.search.pause(view.now);
+        }
+        // What is tried ends at once where not all can follow.
+        let told = leader.filter(|_| is_led || !has_lost).map_or(0, |summary| summary.depth);
         let depth = if told > 0 { told } else { self.search.depth() };
         self.steps = if depth == self.depth { self.steps.saturating_add(1) } else { 0 };
         self.depth = depth;
-        if leader.is_some_and(|leader| leader.host != view.own) {
+        if is_led {
             return self.search.follow(depth);
         }
-        if view.known.iter().any(|known| known.missed > 0) {
-            return self.search.pause(view.now);
+        if has_lost {
+            return;
         }
         let in_use = sums.slot_time_s / length.as_secs_f64();
         let is_full = sums.is_backlogged && in_use >= FULL * f64::from(depth);
@@ -394,7 +400,7 @@ mod tests {
 
     /// The depth that a host has in force, and what it tells the others.
     fn depths(shares: &mut Shares, known: &[Known]) -> (u32, u32) {
-        let view = View { own: HostId(0), now: Nanos::ZERO, known };
+        let view = View { own: HostId(0), now: Nanos::ZERO, known, has_lost: false };
         let decision = shares.step(&view);
         (decision.slots_all, decision.division.map_or(0, |division| division.depth_next))
     }

@@ -8,9 +8,7 @@ use evenkeel_core::time::Span;
 
 use super::listeners::{check_address, host_and_port};
 use super::{Findings, Place};
-use crate::policy::{
-    Address, Backend, Discipline, Exchange, Group, Meeting, Method, Policy, Sharing, Tenant,
-};
+use crate::policy::{Address, Backend, Exchange, Group, Meeting, Method, Policy, Sharing, Tenant};
 
 /// A shorter period is beyond timers; a longer one is no control.
 const PERIOD: std::ops::RangeInclusive<Span> = Span::from_millis(20)..=Span::from_secs(10);
@@ -27,19 +25,23 @@ pub(super) fn check(policy: &Policy, found: &mut Findings) {
     for (index, backend) in policy.backends.iter().enumerate() {
         check_control(index, backend, found);
     }
-    for (index, backend) in policy.shared_backends() {
-        check_shared(policy, index, backend, found);
+    for (index, backend) in policy.exchanged_backends() {
+        if backend.scheduling.is_shared() {
+            check_shared(policy, index, backend, found);
+        } else {
+            check_joining(policy, index, backend, found);
+        }
     }
     for (index, group) in policy.groups.iter().enumerate().filter(|(_, group)| group.is_exchanged) {
         check_group(policy, index, group, found);
     }
     let Some(exchange) = &policy.exchange else { return };
-    if policy.shared_backends().next().is_none() && policy.exchanged_groups().next().is_none() {
+    if policy.exchanged_backends().next().is_none() && policy.exchanged_groups().next().is_none() {
         found.warning(
             at(""),
             "an exchange, and neither a backend nor a group that takes part",
-            "add `control = \"shares\"` to the backends that other gates use too, or `exchange = \
-             true` to the groups whose shares count over other gates",
+            "write `array` or `control = \"automatic\"` at the backends that other gates use \
+             too, or `exchange = true` at the groups whose shares count over other gates",
         );
     }
     check_settings(exchange, found);
@@ -68,16 +70,15 @@ pub(super) fn check(policy: &Policy, found: &mut Findings) {
 
 fn check_control(index: usize, backend: &Backend, found: &mut Findings) {
     let scheduling = &backend.scheduling;
-    let (is_shared, has_control) =
-        (scheduling.discipline == Discipline::Shared, scheduling.control.is_some());
-    if scheduling.array.is_some() && !is_shared {
+    let (is_shared, has_control) = (scheduling.is_shared(), scheduling.control.is_some());
+    if scheduling.array.is_some() && !is_shared && !scheduling.is_control_automatic {
         found.warning(
             at_backend(index, "scheduling.array"),
             format!(
                 "{:?} is not shared with other gates, so that its `array` says nothing",
                 backend.name
             ),
-            "add `control = \"shares\"`, or remove `array`",
+            "write `control = \"automatic\"` and an [exchange], or remove `array`",
         );
     }
     if has_control && !is_shared {
@@ -86,6 +87,34 @@ fn check_control(index: usize, backend: &Backend, found: &mut Findings) {
             at_backend(index, "scheduling.control"),
             format!("{:?} queues by {word}, which nobody controls", backend.name),
             "leave the discipline out, or remove the controller",
+        );
+    }
+}
+
+/// A backend that is to be divided with whoever is heard: by what others know it.
+fn check_joining(policy: &Policy, index: usize, backend: &Backend, found: &mut Findings) {
+    let place = at_backend(index, "scheduling.control");
+    let name = &backend.name;
+    if policy.can_join(backend) {
+        return;
+    }
+    if policy.exchange.is_none() {
+        found.warning(
+            place,
+            format!("{name:?} is divided with other gates that are heard, and none can be"),
+            "add an [exchange] with its peers, or remove the controller",
+        );
+    } else if backend.array_of_all_hosts().is_none() {
+        found.error(
+            place,
+            format!("nothing says which array {name:?} is: its address differs from host to host"),
+            "write `array = \"NAME\"`, the same at all gates before it",
+        );
+    } else {
+        found.error(
+            place,
+            format!("the requests to {name:?} are ordered with those to other backends"),
+            "use local sharing in its group, or remove the controller",
         );
     }
 }
@@ -234,7 +263,7 @@ fn check_peers(exchange: &Exchange, found: &mut Findings) {
 
 fn check_devices(policy: &Policy, exchange: &Exchange, found: &mut Findings) {
     let mut known = BTreeMap::new();
-    for (index, backend) in policy.shared_backends() {
+    for (index, backend) in policy.exchanged_backends() {
         let (name, array) = (&backend.name, backend.array());
         let Some((other, its)) = known.insert(exchange.device(array), (name, array)) else {
             continue;

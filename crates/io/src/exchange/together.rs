@@ -1,0 +1,246 @@
+//! Whether this gate divides an array with others, and what all agree that requests take of it.
+//!
+//! ```text
+//!               another gate is heard         the worker has begun
+//!   alone ---------------------------> begins -------------------> together
+//!     ^                                                                |
+//!     +------------- nobody heard for ten minutes ---------------------+
+//! ```
+//!
+//! A gate that is alone says so each period with a word of nobody, so that others find it. A
+//! policy that names the controller begins together at once, and stays so.
+
+use evenkeel_core::control::member::Method;
+use evenkeel_core::control::summary::HostId;
+use evenkeel_core::control::tariff::{Agreed, Tariff};
+use evenkeel_core::time::{Nanos, Span};
+
+use super::agreement::Difference;
+
+/// Whoever was not heard for so long has left the array.
+const LEFT_AFTER: Span = Span::from_secs(600);
+
+/// What requests take is told with each so many words, and with the first after it has changed.
+const TOLD_EVERY: u64 = 25;
+
+/// What the policy of another gate says of it no longer counts if it was not said again for so
+/// long: that policy may have changed.
+const WRITTEN_FOR: Span = Span::from_secs(60);
+
+/// How far it has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Alone,
+    Begins,
+    Together,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Together {
+    standing: Standing,
+    /// Whether that follows from who is heard.
+    is_automatic: bool,
+    /// When another gate was heard last that divides by share.
+    heard: Nanos,
+    /// What this gate's policy says that requests take.
+    written: Option<Tariff>,
+    /// What that of another says, and when it last did. It is not passed on.
+    written_elsewhere: Option<(Tariff, Nanos, HostId)>,
+    /// What somebody has learned while it was alone.
+    learned: Agreed,
+    /// What counts of all that.
+    in_force: Option<Tariff>,
+    words: u64,
+}
+
+impl Together {
+    /// At first; alone if it follows from who is heard.
+    pub(super) fn new(is_automatic: bool, written: Option<Tariff>) -> Self {
+        Self {
+            standing: if is_automatic { Standing::Alone } else { Standing::Together },
+            is_automatic,
+            heard: Nanos::ZERO,
+            written,
+            written_elsewhere: None,
+            learned: Agreed::default(),
+            in_force: written,
+            words: 0,
+        }
+    }
+
+    /// The policy has changed.
+    pub(super) fn change(&mut self, now: Nanos, is_automatic: bool, written: Option<Tariff>) {
+        if is_automatic != self.is_automatic {
+            self.is_automatic = is_automatic;
+            self.standing = if is_automatic { Standing::Alone } else { Standing::Together };
+        }
+        self.written = written;
+        let _ = self.settle(now);
+    }
+
+    /// Whether the array is divided with others by this gate's worker.
+    pub(super) fn is_together(&self) -> bool {
+        self.standing == Standing::Together
+    }
+
+    /// Whether that has begun, and follows from who is heard: a worker that has begun anew has to
+    /// be asked again.
+    pub(super) fn has_begun(&self) -> bool {
+        self.is_automatic && self.standing != Standing::Alone
+    }
+
+    /// Another gate was heard before the array; true if the two are to divide it from now on.
+    pub(super) fn hear(&mut self, now: Nanos, method: Method) -> bool {
+        if method != Method::Shares {
+            return false;
+        }
+        self.heard = now;
+        let begins = self.standing == Standing::Alone;
+        if begins {
+            self.standing = Standing::Begins;
+        }
+        begins
+    }
+
+    /// The worker divides it from now on. What it has measured so far may be what all agree on;
+    /// true if it is.
+    pub(super) fn begun(&mut self, now: Nanos, measured: Option<Tariff>) -> bool {
+        if self.standing == Standing::Begins {
+            self.standing = Standing::Together;
+        }
+        measured.is_some_and(|tariff| self.learned.hear(tariff)) && self.settle(now)
+    }
+
+    /// Whether all others have left; then this gate is alone again.
+    pub(super) fn is_left(&mut self, now: Nanos) -> bool {
+        let is_left = self.has_begun() && now.since(self.heard) >= LEFT_AFTER;
+        if is_left {
+            self.standing = Standing::Alone;
+        }
+        is_left
+    }
+
+    /// Another gate says what requests take; true if that is what all are to agree on.
+    pub(super) fn agree(&mut self, now: Nanos, gate: HostId, tariff: Tariff) -> bool {
+        if !tariff.is_written() {
+            return self.learned.hear(tariff) && self.settle(now);
+        }
+        let counts = |(_, before): (HostId, Tariff)| tariff >= before;
+        if tariff.is_plausible() && self.fresh(now).is_none_or(counts) {
+            self.written_elsewhere = Some((tariff, now, gate));
+        }
+        self.settle(now)
+    }
+
+    /// What the policy of another gate says, as long as it does.
+    fn fresh(&self, now: Nanos) -> Option<(HostId, Tariff)> {
+        let (tariff, said, gate) = self.written_elsewhere?;
+        (now.since(said) < WRITTEN_FOR).then_some((gate, tariff))
+    }
+
+    /// Whether something else counts now than before.
+    pub(super) fn settle(&mut self, now: Nanos) -> bool {
+        let elsewhere = self.fresh(now).map(|(_, tariff)| tariff);
+        let counts = self.written.or(elsewhere).or(self.learned.tariff());
+        let has_changed = counts != self.in_force;
+        if has_changed {
+            (self.in_force, self.words) = (counts, 0);
+        }
+        has_changed
+    }
+
+    /// What all agree on so far.
+    pub(super) fn tariff(&self) -> Option<Tariff> {
+        self.in_force
+    }
+
+    /// What the next word says of it.
+    pub(super) fn to_tell(&mut self) -> Option<Tariff> {
+        let is_due = self.words.is_multiple_of(TOLD_EVERY);
+        self.words += 1;
+        self.written.or(self.learned.tariff()).filter(|_| is_due)
+    }
+
+    /// Which gate's policy says otherwise than this one's, and what it does.
+    pub(super) fn difference(&self, now: Nanos) -> Option<(HostId, Difference)> {
+        let ((gate, other), own) = (self.fresh(now)?, self.written?);
+        (other != own).then_some((gate, Difference::Cost { other, own }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_core::control::tariff::{Rate, WRITTEN};
+
+    use super::*;
+
+    fn at_s(seconds: u64) -> Nanos {
+        Nanos::ZERO + Span::from_secs(seconds)
+    }
+
+    fn tariff(load_s: u32) -> Tariff {
+        let rate = Rate { fixed: Span::from_micros(100), rate_bytes: 1 << 20 };
+        Tariff { load_s, read: rate, write: rate, flush: Span::ZERO }
+    }
+
+    #[test]
+    fn a_gate_divides_the_array_as_long_as_another_is_heard_that_does() {
+        let mut together = Together::new(true, None);
+        assert!(!together.hear(at_s(1), Method::Slack), "that one divides otherwise");
+        assert!(together.hear(at_s(2), Method::Shares) && !together.is_together());
+        assert!(!together.hear(at_s(3), Method::Shares), "the worker is asked once");
+        assert!(!together.begun(at_s(3), None) && together.is_together() && together.has_begun());
+        assert!(!together.is_left(at_s(602)) && together.is_left(at_s(603)));
+        assert!(!together.is_together() && together.hear(at_s(700), Method::Shares));
+    }
+
+    #[test]
+    fn a_policy_that_names_the_controller_never_stops() {
+        let mut together = Together::new(false, None);
+        assert!(together.is_together() && !together.hear(at_s(1), Method::Shares));
+        assert!(!together.is_left(at_s(9_000)));
+        together.change(at_s(9), true, None);
+        assert!(!together.is_together());
+    }
+
+    #[test]
+    fn what_requests_take_is_told_now_and_then_and_when_it_changes() {
+        let mut together = Together::new(true, None);
+        assert_eq!(together.to_tell(), None);
+        assert!(together.begun(at_s(1), Some(tariff(5))));
+        let told = |together: &mut Together| (0..50).filter_map(|_| together.to_tell()).count();
+        assert_eq!(told(&mut together), 2);
+        let _ = together.to_tell();
+        assert!(
+            together.agree(at_s(2), HostId(2), tariff(9))
+                && !together.agree(at_s(2), HostId(2), tariff(5))
+        );
+        assert_eq!(together.to_tell(), Some(tariff(9)), "it has changed");
+        assert_eq!(together.to_tell(), None);
+    }
+
+    #[test]
+    fn what_a_policy_says_counts_as_long_as_it_says_so() {
+        let mut together = Together::new(false, None);
+        assert!(
+            together.agree(at_s(1), HostId(2), tariff(9))
+                && together.agree(at_s(2), HostId(2), tariff(WRITTEN))
+        );
+        assert_eq!(together.tariff(), Some(tariff(WRITTEN)));
+        assert_eq!(together.to_tell(), Some(tariff(9)), "it is for whoever wrote it to tell");
+        assert!(
+            !together.agree(at_s(50), HostId(2), tariff(WRITTEN)) && !together.settle(at_s(109))
+        );
+        assert!(together.settle(at_s(110)), "that policy says it no longer");
+        assert_eq!(together.tariff(), Some(tariff(9)));
+        let mut dearer = tariff(WRITTEN);
+        dearer.flush = Span::from_secs(1);
+        together.change(at_s(111), false, Some(tariff(WRITTEN)));
+        assert!(!together.agree(at_s(112), HostId(2), dearer), "each by its own");
+        let otherwise = Difference::Cost { other: dearer, own: tariff(WRITTEN) };
+        assert_eq!(together.difference(at_s(113)), Some((HostId(2), otherwise)));
+        assert_eq!(together.to_tell(), Some(tariff(WRITTEN)));
+        assert_eq!(together.difference(at_s(180)), None);
+    }
+}
