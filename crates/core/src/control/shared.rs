@@ -138,7 +138,7 @@ impl Scheduler for SharedQueue {
     fn enqueue(&mut self, now: Nanos, ticket: Ticket) {
         let machine = &mut *self.0.borrow_mut();
         match &mut machine.queue {
-            Queue::Order(host) => host.arrived(now, ticket.tenant, ticket.slot),
+            Queue::Order(host) => host.arrived(now, ticket.tenant, ticket.slot, ticket.cost),
             Queue::Weight(host) => return host.enqueue(now, ticket),
         }
         machine.place(ticket);
@@ -270,7 +270,7 @@ mod tests {
         };
         queue.decide(Nanos(20), &decision);
         queue.enqueue(Nanos(20), ticket(1, 6));
-        assert_eq!(dispatched(&mut queue, Nanos(20)), [6, 2], "who was promised something first");
+        assert_eq!(dispatched(&mut queue, Nanos(20)), [2, 6], "half a share, then who is in time");
         queue.complete(Nanos(30), ticket(0, 0));
         assert!(
             queue.withdraw(Nanos(30), ticket(0, 3)) && !queue.withdraw(Nanos(30), ticket(0, 3))
