@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use evenkeel_core::control::loss::Words;
 use evenkeel_core::control::name::DeviceId;
+use evenkeel_core::control::pace;
 use evenkeel_core::control::peers::{AHEAD_MAX, HOSTS_MAX, PeerCounts, Refusal};
 use evenkeel_core::control::service::Service;
 use evenkeel_core::control::summary::{HostId, Summary};
@@ -20,13 +22,14 @@ use evenkeel_wire::exchange::{self as wire, DATAGRAM_BYTES_MAX, Datagram, Malfor
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
+use super::departures::Departures;
 use super::group::GroupSeat;
 use super::incarnation::Incarnation;
 use super::key::Key;
 use super::list::List;
 use super::peer::{Fault, Found, Peer, peers};
 use super::recorder::Recorder;
-use super::report::{ExchangeReport, RefusedReport};
+use super::report::{ExchangeReport, RefusedReport, Room};
 use super::seat::{Due, Seat};
 use super::transport::{Opening, Origin, Transport};
 use super::{GroupPlace, Place, PlannedExchange, Told};
@@ -75,6 +78,9 @@ struct Exchange {
     peers: BTreeMap<HostId, Peer>,
     seats: BTreeMap<DeviceId, Seat>,
     groups: BTreeMap<DeviceId, GroupSeat>,
+    departures: Departures,
+    /// Room for others' words.
+    room: Option<Room>,
     refused: RefusedReport,
     recorder: Option<Recorder>,
     /// When it was last looked who has left.
@@ -111,6 +117,8 @@ pub(super) async fn live(
         peers: BTreeMap::new(),
         seats: BTreeMap::new(),
         groups: BTreeMap::new(),
+        departures: Departures::default(),
+        room: None,
         refused: RefusedReport::default(),
         recorder: None,
         looked: Nanos::ZERO,
@@ -180,6 +188,7 @@ impl Exchange {
         };
         self.groups = groups.into_iter().map(seat).collect();
         (self.settings, self.key) = (settings, key);
+        self.room = self.transport.make_room(self.peers.len());
         self.record(&members);
     }
 
@@ -196,6 +205,7 @@ impl Exchange {
         for group in self.groups.values_mut() {
             group.change(group.place.clone(), self.own, &members);
         }
+        self.room = self.transport.make_room(self.peers.len());
         self.record(&members);
     }
 
@@ -299,7 +309,16 @@ impl Exchange {
                 }
             }
         }
-        Duration::from_nanos(wait_ns)
+        Duration::from_nanos(wait_ns.min(self.depart()))
+    }
+
+    /// Sends what is due; how long nothing more is.
+    fn depart(&mut self) -> u64 {
+        let now = self.clock.now();
+        while let Some((to, word)) = self.departures.due(now) {
+            self.transport.send(word, to, &mut self.peers);
+        }
+        self.departures.next().map_or(u64::MAX, |at| at.since(now).0)
     }
 
     /// A worker has told what happened in a period: so do we.
@@ -313,10 +332,11 @@ impl Exchange {
     fn tell_service(&mut self, group: DeviceId, period: u64, served: &[(TenantId, Cost)]) {
         let Some(seat) = self.groups.get_mut(&group) else { return };
         let Some(service) = seat.word(period, served) else { return };
+        let length = seat.place.period;
         let service = Service { host: self.own, incarnation: self.incarnation.number(), ..service };
         let mut body = Vec::new();
         wire::service::encode(&ServiceDatagram { group, service }, &mut body);
-        self.send(body);
+        self.send(group, length, body);
     }
 
     fn tell_summary(&mut self, backend: &str, summary: Summary) {
@@ -328,13 +348,24 @@ impl Exchange {
         let datagram = Datagram { device, terms: seat.terms(), summary };
         let mut body = Vec::new();
         wire::encode(&datagram, &mut body);
+        let length = seat.member.period();
         seat.told(datagram.summary);
-        self.send(body);
+        self.send(device, length, body);
     }
 
-    fn send(&mut self, body: Vec<u8>) {
+    /// Sends a word of a period of this length, to each peer at its instant.
+    fn send(&mut self, device: DeviceId, length: Span, body: Vec<u8>) {
         let tag = self.key.tag(&body);
-        self.transport.send(&wire::sealed(body, tag), &mut self.peers);
+        let (own, window) = (self.own, pace::window(length, self.peers.len()));
+        let to = self.transport.addressees(own, &self.peers).into_iter();
+        let to = to.map(|host| (pace::offset(own, host, window), host));
+        let word = wire::sealed(body, tag);
+        for host in self.departures.begin(self.clock.now(), device, word, to) {
+            if let Some(peer) = self.peers.get_mut(&host) {
+                peer.told(false);
+            }
+        }
+        self.depart();
     }
 
     /// A datagram came in.
@@ -370,7 +401,8 @@ impl Exchange {
         self.meet(service.host, from, skew);
         let seat = self.groups.get_mut(group).expect("found above");
         let outcome = seat.hear(wall_ns, service);
-        self.heard(from, service.host, skew, outcome);
+        let word = (*group, (service.incarnation, service.number), period);
+        self.heard(from, service.host, skew, word, outcome);
     }
 
     fn hear_summary(&mut self, datagram: Datagram, from: &Origin) {
@@ -393,13 +425,22 @@ impl Exchange {
         if let Some(recorder) = &mut self.recorder {
             recorder.note(&Event::Heard { period, datagram: datagram.clone() });
         }
+        let word = (device, (datagram.summary.incarnation, datagram.summary.period), length);
         let seat = self.seats.get_mut(&device).expect("found above");
         let outcome = seat.hear(period, datagram);
-        self.heard(from, host, skew, outcome);
+        self.heard(from, host, skew, word, outcome);
     }
 
-    /// Notes what came of a word.
-    fn heard(&mut self, from: &Origin, host: HostId, skew: i64, outcome: Result<(), Refusal>) {
+    /// Notes what came of a word: on what, of which life and with which number, of periods of which
+    /// length.
+    fn heard(
+        &mut self,
+        from: &Origin,
+        host: HostId,
+        skew: i64,
+        (device, word, length): (DeviceId, (u64, u64), Span),
+        outcome: Result<(), Refusal>,
+    ) {
         if let Err(reason) = outcome {
             tracing::debug!(%from, ?reason, "a word does not count");
         }
@@ -407,8 +448,11 @@ impl Exchange {
         if host == self.own && skew.unsigned_abs() <= AHEAD_MAX {
             self.hear_duplicate(from);
         }
-        if let Some(peer) = self.peers.get_mut(&host) {
-            peer.heard(self.clock.now(), skew, outcome);
+        let now = self.clock.now();
+        let Some(peer) = self.peers.get_mut(&host) else { return };
+        peer.heard(now, skew, outcome);
+        if outcome.is_ok() {
+            peer.loss.note(now, device, word, length);
         }
     }
 
@@ -445,6 +489,11 @@ impl Exchange {
             devices: self.seats.values().map(|seat| seat.report(self.own, name)).collect(),
             groups: self.groups.values().map(GroupSeat::report).collect(),
             refused,
+            words: self
+                .peers
+                .values()
+                .fold(Words::default(), |sum, peer| sum.and(peer.loss.last_minute(now))),
+            room: self.room,
             has_duplicate_name: self.duplicate.is_some_and(|at| now.since(at) <= DUPLICATE_FOR),
         }
     }
