@@ -2,15 +2,15 @@
 //! socket of each of them at one instant, and most of their words would be lost there.
 //!
 //! ```text
-//!   period n ends           window                    1/4: decide
-//!   |---x----x-x---x-----x---x-|------------------------|
+//!   period n ends           window          1/4 of a period: decide
+//!   |---x----x-x---x-----x---x-|------------------------------|
 //!       words, each at an instant of its own
 //! ```
 //!
 //! The instant follows from who speaks to whom, so that the words that a gate sends are as far
 //! apart as those that it gets, and nobody has to agree on anything. The window grows with the
-//! number of gates, up to an eighth of the period: half of the time until all decide is left for
-//! the way. A few gates speak at once, since nothing is gained by waiting.
+//! number of gates, up to an eighth of the period, and all decide by so much later: the way may take
+//! as long as before. A few gates speak at once, since nothing is gained by waiting.
 
 use super::summary::HostId;
 use crate::prng::Prng;

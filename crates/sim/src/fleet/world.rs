@@ -211,7 +211,7 @@ impl<'a, D: Device> World<'a, D> {
             gate.own = Some(summary);
         }
         let length = self.period_length();
-        self.events.push(now + Span(length.0 / 4), Event::Decide);
+        self.events.push(now + Span(length.0 / 4) + window, Event::Decide);
         self.events.push(now + length, Event::Close);
     }
 
