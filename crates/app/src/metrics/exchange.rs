@@ -18,10 +18,11 @@ pub(super) fn render(document: &mut Document, report: Option<&ExchangeReport>) {
             silent.sample(&[&peer.name], seconds);
         }
     }
-    let numbers: [Reading<Peer>; 3] = [
+    let numbers: [Reading<Peer>; 4] = [
         (&metric::PEER_SKEW, |peer| peer.skew_periods as f64),
         (&metric::PEER_SENT, |peer| peer.sent as f64),
         (&metric::PEER_RECEIVED, |peer| peer.received as f64),
+        (&metric::PEER_LOST, |peer| peer.lost as f64),
     ];
     for (metric, number) in numbers {
         let mut family = document.family(metric);

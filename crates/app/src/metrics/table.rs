@@ -262,6 +262,8 @@ metrics! {
         "Summaries sent to another gate.";
     PEER_RECEIVED = Counter "evenkeel_peer_received_datagrams_total" ["peer"]
         "Summaries of another gate that came in with a good tag.";
+    PEER_LOST = Counter "evenkeel_peer_lost_datagrams_total" ["peer"]
+        "Summaries of another gate that never came, by the gaps in their numbers.";
     EXCHANGE_CONNECTED = Gauge "evenkeel_exchange_server_connected" ["kind"]
         "Whether the server through which gates meet is there.";
     EXCHANGE_CONNECTS = Counter "evenkeel_exchange_server_connects_total" ["kind"]

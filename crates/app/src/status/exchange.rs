@@ -5,7 +5,7 @@ use evenkeel_core::control::tariff::{Rate, Tariff};
 use evenkeel_core::time::Span;
 use evenkeel_io::exchange::{
     DeviceReport, ElsewhereReport, ExchangeReport, GroupReport, HostReport, PeerReport,
-    RefusedReport, ServerReport, TenantReport,
+    RefusedReport, Room, ServerReport, TenantReport,
 };
 use serde::{Deserialize, Serialize};
 
@@ -30,9 +30,27 @@ pub struct Exchange {
     pub groups: Vec<SharedGroup>,
     /// What came in and did not count.
     pub refused: Refused,
+    /// Words of all other gates in the last minute, those that never came among them.
+    #[serde(default)]
+    pub expected_last_minute: u64,
+    /// Of those, how many never came.
+    #[serde(default)]
+    pub lost_last_minute: u64,
+    /// The room that words have until they are read; `null` where a server passes them on.
+    #[serde(default)]
+    pub room: Option<WordRoom>,
     /// Another gate has spoken under the name of this one in the last minute.
     #[serde(default)]
     pub has_duplicate_name: bool,
+}
+
+/// Room for words in the socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WordRoom {
+    /// What the largest words of all gates take that come in at once.
+    pub wanted_bytes: u64,
+    /// What the kernel gives.
+    pub given_bytes: u64,
 }
 
 /// A server through which gates meet.
@@ -67,6 +85,15 @@ pub struct Peer {
     pub received: u64,
     /// Those of them that did not count.
     pub refused: u64,
+    /// Its words in the last minute, those that never came among them.
+    #[serde(default)]
+    pub expected_last_minute: u64,
+    /// Of those, how many never came.
+    #[serde(default)]
+    pub lost_last_minute: u64,
+    /// Words of it that never came, since this gate started.
+    #[serde(default)]
+    pub lost: u64,
     /// Why they do not, with the remedy; `null` if nobody has to do anything about it.
     #[serde(default)]
     pub refused_because: Option<String>,
@@ -211,8 +238,18 @@ impl From<&ExchangeReport> for Exchange {
             devices: report.devices.iter().map(SharedDevice::from).collect(),
             groups: report.groups.iter().map(SharedGroup::from).collect(),
             refused: Refused::from(&report.refused),
+            expected_last_minute: report.words.all,
+            lost_last_minute: report.words.lost,
+            room: report.room.as_ref().map(WordRoom::from),
             has_duplicate_name: report.has_duplicate_name,
         }
+    }
+}
+
+impl From<&Room> for WordRoom {
+    fn from(room: &Room) -> Self {
+        let Room { wanted_bytes, given_bytes } = *room;
+        Self { wanted_bytes: wanted_bytes as u64, given_bytes: given_bytes as u64 }
     }
 }
 
@@ -251,6 +288,9 @@ impl From<&PeerReport> for Peer {
             not_sent: report.not_sent,
             received: report.received,
             refused: report.refused,
+            expected_last_minute: report.words.all,
+            lost_last_minute: report.words.lost,
+            lost: report.lost,
             refused_because: report.refused_because.clone(),
         }
     }

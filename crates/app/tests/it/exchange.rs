@@ -3,6 +3,7 @@
 
 #[cfg(feature = "nats")]
 mod nats;
+mod words;
 
 use std::net::UdpSocket;
 use std::time::Duration;

@@ -24,17 +24,20 @@
 //! word counts, [`latency`] what the device is believed to do, [`tariff`] what requests take of it,
 //! [`order`] who goes next inside a host, and [`watch`] whose target cannot be met. [`shared`] is a
 //! host as a scheduler, [`member`] what decides for it, and [`name`] what hosts call each other.
-//! [`service`] is for gates with servers of their own, whose shares count together all the same.
+//! [`pace`] says when words go out, and [`loss`] how many never came. [`service`] is for gates with
+//! servers of their own, whose shares count together all the same.
 
 pub mod drg;
 mod fair_host;
 mod fair_queue;
 pub mod host;
 pub mod latency;
+pub mod loss;
 pub mod member;
 pub mod monitor;
 pub mod name;
 pub mod order;
+pub mod pace;
 pub mod parda;
 pub mod peers;
 pub mod service;

@@ -22,6 +22,7 @@
 //! is seen in its peers' `skew`. A clock that is set back is a new incarnation.
 
 mod agreement;
+mod departures;
 mod group;
 mod incarnation;
 mod key;
@@ -56,7 +57,7 @@ use tokio::sync::oneshot;
 
 pub use report::{
     DeviceReport, ElsewhereReport, ExchangeReport, GroupReport, HostReport, PeerReport,
-    RefusedReport, ServerReport, TenantReport,
+    RefusedReport, Room, ServerReport, TenantReport,
 };
 
 use crate::gate::GateError;

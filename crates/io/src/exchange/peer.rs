@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use evenkeel_core::control::loss::Loss;
 use evenkeel_core::control::peers::{Patience, Refusal};
 use evenkeel_core::control::summary::HostId;
 use evenkeel_core::time::{Nanos, Span};
@@ -81,6 +82,7 @@ pub(super) struct Peer {
     not_sent: u64,
     received: u64,
     refused: u64,
+    pub(super) loss: Loss,
     look_up: Option<JoinHandle<()>>,
 }
 
@@ -103,6 +105,7 @@ impl Peer {
             not_sent: 0,
             received: 0,
             refused: 0,
+            loss: Loss::default(),
             look_up,
         }
     }
@@ -166,6 +169,8 @@ impl Peer {
             not_sent: self.not_sent,
             received: self.received,
             refused: self.refused,
+            words: self.loss.last_minute(now),
+            lost: self.loss.ever().lost,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! How the exchange stands, for people and programs.
 
+use evenkeel_core::control::loss::Words;
 use evenkeel_core::control::member::Method;
 use evenkeel_core::control::peers::PeerCounts;
 use evenkeel_core::control::tariff::Tariff;
@@ -22,8 +23,21 @@ pub struct ExchangeReport {
     pub groups: Vec<GroupReport>,
     /// What came in and did not count.
     pub refused: RefusedReport,
+    /// Words of all other gates in the last minute.
+    pub words: Words,
+    /// The room that they have until they are read; none where a server passes them on.
+    pub room: Option<Room>,
     /// Whether another gate has spoken under the name of this one in the last minute.
     pub has_duplicate_name: bool,
+}
+
+/// Room for words in the socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    /// What the largest words of all peers take that come in at once.
+    pub wanted_bytes: usize,
+    /// What the kernel gives.
+    pub given_bytes: usize,
 }
 
 /// A server through which gates meet. Nothing waits for it.
@@ -76,6 +90,10 @@ pub struct PeerReport {
     pub received: u64,
     /// Those of them that did not count.
     pub refused: u64,
+    /// Its words in the last minute.
+    pub words: Words,
+    /// Words of it that never came, since this gate started.
+    pub lost: u64,
     /// Why they do not, where somebody has to do something about it: its clock, its state folder or
     /// its name.
     pub refused_because: Option<String>,

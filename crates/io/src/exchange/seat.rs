@@ -1,7 +1,7 @@
 //! This gate's seat at one shared device: when its periods end, and what is decided then.
 //!
 //! ```text
-//!   wall clock    n x period                +1/4                      (n+1) x period
+//!   wall clock    n x period          +1/4 and the window             (n+1) x period
 //!                 |--- close period n ------|--- decide --------------|
 //!                     -> worker -> told ->       -> worker
 //! ```
@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::control::member::{Member, Outcome};
 use evenkeel_core::control::name::TenantNumber;
+use evenkeel_core::control::pace;
 use evenkeel_core::control::peers::{Known, Refusal};
 use evenkeel_core::control::summary::{FlowId, FlowSummary, HostId, Summary};
 use evenkeel_core::time::{Nanos, Span};
@@ -21,7 +22,8 @@ use super::periods::Periods;
 use super::report::{DeviceReport, HostReport, TenantReport};
 use super::together::Together;
 
-/// Part of a period after its end at which the others' words of it are there.
+/// Part of a period after its end, and after the window in which words go out, at which the others'
+/// words of it are there.
 const DECIDE_AFTER: u64 = 4;
 
 /// What a seat wants done.
@@ -41,6 +43,8 @@ pub(super) struct Seat {
     pub(super) place: Place,
     pub(super) member: Member,
     periods: Periods,
+    /// In which words go out.
+    window: Span,
     /// Names of this gate's tenants, by what all gates call them, and their shares.
     names: BTreeMap<TenantNumber, String>,
     shares: BTreeMap<TenantNumber, u32>,
@@ -57,6 +61,7 @@ impl Seat {
         let mut seat = Self {
             member: Member::new(own, members, place.rules),
             periods: Periods::default(),
+            window: Span::ZERO,
             names: BTreeMap::new(),
             shares: BTreeMap::new(),
             agreement: Agreement::default(),
@@ -78,6 +83,7 @@ impl Seat {
             place.rules.depth = self.place.rules.depth;
         }
         self.member.change(members, place.rules);
+        self.window = pace::window(self.member.period(), members.len().saturating_sub(1));
         let number = |name: &str| TenantNumber::named(name);
         let tenants = place.tenants.iter();
         self.names = tenants.clone().map(|(name, _)| (number(name), name.clone())).collect();
@@ -111,7 +117,7 @@ impl Seat {
             return Due::Close { number };
         }
         let (period_ns, passed_ns) = (period.0, wall_ns % period.0);
-        let decide_at_ns = period_ns / DECIDE_AFTER;
+        let decide_at_ns = period_ns / DECIDE_AFTER + self.window.0;
         if passed_ns < decide_at_ns && self.own.is_some() {
             return Due::Nothing { for_ns: decide_at_ns - passed_ns };
         }

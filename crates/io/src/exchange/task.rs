@@ -6,10 +6,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use evenkeel_core::control::loss::Words;
+use evenkeel_core::control::member::Method;
 use evenkeel_core::control::name::DeviceId;
+use evenkeel_core::control::pace;
 use evenkeel_core::control::peers::{AHEAD_MAX, HOSTS_MAX, PeerCounts, Refusal};
 use evenkeel_core::control::service::Service;
 use evenkeel_core::control::summary::{HostId, Summary};
+use evenkeel_core::control::tariff::Tariff;
 use evenkeel_core::id::TenantId;
 use evenkeel_core::ticket::Cost;
 use evenkeel_core::time::{Nanos, Span};
@@ -22,13 +26,14 @@ use evenkeel_wire::exchange::{self as wire, DATAGRAM_BYTES_MAX, Datagram, Malfor
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
+use super::departures::Departures;
 use super::group::GroupSeat;
 use super::incarnation::Incarnation;
 use super::key::Key;
 use super::list::List;
 use super::peer::{Fault, Found, Peer, peers};
 use super::recorder::Recorder;
-use super::report::{ExchangeReport, RefusedReport};
+use super::report::{ExchangeReport, RefusedReport, Room};
 use super::seat::{Due, Seat};
 use super::transport::{Opening, Origin, Transport};
 use super::{GroupPlace, Place, PlannedExchange, Told};
@@ -77,6 +82,9 @@ struct Exchange {
     peers: BTreeMap<HostId, Peer>,
     seats: BTreeMap<DeviceId, Seat>,
     groups: BTreeMap<DeviceId, GroupSeat>,
+    departures: Departures,
+    /// Room for others' words.
+    room: Option<Room>,
     refused: RefusedReport,
     recorder: Option<Recorder>,
     /// When it was last looked who has left.
@@ -113,6 +121,8 @@ pub(super) async fn live(
         peers: BTreeMap::new(),
         seats: BTreeMap::new(),
         groups: BTreeMap::new(),
+        departures: Departures::default(),
+        room: None,
         refused: RefusedReport::default(),
         recorder: None,
         looked: Nanos::ZERO,
@@ -189,6 +199,7 @@ impl Exchange {
                 self.join(seat);
             }
         }
+        self.room = self.transport.make_room(self.peers.len());
         self.record(&members);
     }
 
@@ -206,6 +217,7 @@ impl Exchange {
         for group in self.groups.values_mut() {
             group.change(group.place.clone(), self.own, &members);
         }
+        self.room = self.transport.make_room(self.peers.len());
         self.record(&members);
     }
 
@@ -356,7 +368,16 @@ impl Exchange {
         for (backend, period) in presence {
             self.tell_summary(&backend, Summary { period, ..Summary::default() });
         }
-        Duration::from_nanos(wait_ns)
+        Duration::from_nanos(wait_ns.min(self.depart()))
+    }
+
+    /// Sends what is due; how long nothing more is.
+    fn depart(&mut self) -> u64 {
+        let now = self.clock.now();
+        while let Some((to, word)) = self.departures.due(now) {
+            self.transport.send(word, to, &mut self.peers);
+        }
+        self.departures.next().map_or(u64::MAX, |at| at.since(now).0)
     }
 
     /// A worker has told what happened in a period: so do we.
@@ -373,10 +394,11 @@ impl Exchange {
     fn tell_service(&mut self, group: DeviceId, period: u64, served: &[(TenantId, Cost)]) {
         let Some(seat) = self.groups.get_mut(&group) else { return };
         let Some(service) = seat.word(period, served) else { return };
+        let length = seat.place.period;
         let service = Service { host: self.own, incarnation: self.incarnation.number(), ..service };
         let mut body = Vec::new();
         wire::service::encode(&ServiceDatagram { group, service }, &mut body);
-        self.send(body);
+        self.send(group, length, body);
     }
 
     fn tell_summary(&mut self, backend: &str, summary: Summary) {
@@ -389,15 +411,26 @@ impl Exchange {
         let datagram = Datagram { device, terms, summary, tariff };
         let mut body = Vec::new();
         wire::encode(&datagram, &mut body);
+        let length = seat.member.period();
         if seat.together.is_together() {
             seat.told(datagram.summary);
         }
-        self.send(body);
+        self.send(device, length, body);
     }
 
-    fn send(&mut self, body: Vec<u8>) {
+    /// Sends a word of a period of this length, to each peer at its instant.
+    fn send(&mut self, device: DeviceId, length: Span, body: Vec<u8>) {
         let tag = self.key.tag(&body);
-        self.transport.send(&wire::sealed(body, tag), &mut self.peers);
+        let (own, window) = (self.own, pace::window(length, self.peers.len()));
+        let to = self.transport.addressees(own, &self.peers).into_iter();
+        let to = to.map(|host| (pace::offset(own, host, window), host));
+        let word = wire::sealed(body, tag);
+        for host in self.departures.begin(self.clock.now(), device, word, to) {
+            if let Some(peer) = self.peers.get_mut(&host) {
+                peer.told(false);
+            }
+        }
+        self.depart();
     }
 
     /// A datagram came in.
@@ -433,7 +466,8 @@ impl Exchange {
         self.meet(service.host, from, skew);
         let seat = self.groups.get_mut(group).expect("found above");
         let outcome = seat.hear(wall_ns, service);
-        self.heard(from, service.host, skew, outcome);
+        let word = (*group, (service.incarnation, service.number), period);
+        self.heard(from, service.host, skew, word, outcome);
     }
 
     fn hear_summary(&mut self, datagram: Datagram, from: &Origin) {
@@ -456,27 +490,49 @@ impl Exchange {
         if let Some(recorder) = &mut self.recorder {
             recorder.note(&Event::Heard { period, datagram: datagram.clone() });
         }
-        let (method, tariff, now) = (datagram.terms.method, datagram.tariff, self.clock.now());
+        let word = (device, (datagram.summary.incarnation, datagram.summary.period), length);
+        let (method, tariff) = (datagram.terms.method, datagram.tariff);
         let seat = self.seats.get_mut(&device).expect("found above");
         let outcome = seat.hear(period, datagram);
         if outcome.is_ok() {
-            let begins = seat.together.hear(now, method);
-            let is_better = tariff.is_some_and(|tariff| seat.together.agree(now, host, tariff));
-            let seat = &self.seats[&device];
-            if begins {
-                let (backend, gate) = (&seat.place.backend, name_of(&self.peers, host));
-                tracing::info!(backend, gate, "is before it too: the two divide it by share");
-                self.join(seat);
-            }
-            if is_better {
-                agree(&self.workers, seat);
-            }
+            self.come_together(device, host, method, tariff);
         }
-        self.heard(from, host, skew, outcome);
+        self.heard(from, host, skew, word, outcome);
     }
 
-    /// Notes what came of a word.
-    fn heard(&mut self, from: &Origin, host: HostId, skew: i64, outcome: Result<(), Refusal>) {
+    /// Another gate is before a device too: the two divide it, and count alike.
+    fn come_together(
+        &mut self,
+        device: DeviceId,
+        host: HostId,
+        method: Method,
+        tariff: Option<Tariff>,
+    ) {
+        let now = self.clock.now();
+        let seat = self.seats.get_mut(&device).expect("its word was taken");
+        let begins = seat.together.hear(now, method);
+        let is_better = tariff.is_some_and(|tariff| seat.together.agree(now, host, tariff));
+        let seat = &self.seats[&device];
+        if begins {
+            let (backend, gate) = (&seat.place.backend, name_of(&self.peers, host));
+            tracing::info!(backend, gate, "is before it too: the two divide it by share");
+            self.join(seat);
+        }
+        if is_better {
+            agree(&self.workers, seat);
+        }
+    }
+
+    /// Notes what came of a word: on what, of which life and with which number, of periods of which
+    /// length.
+    fn heard(
+        &mut self,
+        from: &Origin,
+        host: HostId,
+        skew: i64,
+        (device, word, length): (DeviceId, (u64, u64), Span),
+        outcome: Result<(), Refusal>,
+    ) {
         if let Err(reason) = outcome {
             tracing::debug!(%from, ?reason, "a word does not count");
         }
@@ -484,8 +540,11 @@ impl Exchange {
         if host == self.own && skew.unsigned_abs() <= AHEAD_MAX {
             self.hear_duplicate(from);
         }
-        if let Some(peer) = self.peers.get_mut(&host) {
-            peer.heard(self.clock.now(), skew, outcome);
+        let now = self.clock.now();
+        let Some(peer) = self.peers.get_mut(&host) else { return };
+        peer.heard(now, skew, outcome);
+        if outcome.is_ok() {
+            peer.loss.note(now, device, word, length);
         }
     }
 
@@ -522,6 +581,11 @@ impl Exchange {
             devices: self.seats.values().map(|seat| seat.report(self.own, name)).collect(),
             groups: self.groups.values().map(GroupSeat::report).collect(),
             refused,
+            words: self
+                .peers
+                .values()
+                .fold(Words::default(), |sum, peer| sum.and(peer.loss.last_minute(now))),
+            room: self.room,
             has_duplicate_name: self.duplicate.is_some_and(|at| now.since(at) <= DUPLICATE_FOR),
         }
     }

@@ -10,12 +10,14 @@ use std::net::{SocketAddr, UdpSocket as StdSocket};
 
 use evenkeel_core::control::summary::HostId;
 use evenkeel_engine::policy::{self, Meeting};
+use evenkeel_wire::exchange::DATAGRAM_BYTES_MAX;
+use socket2::SockRef;
 use tokio::net::UdpSocket;
 
 #[cfg(feature = "nats")]
 use super::nats::{self, Nats};
 use super::peer::Peer;
-use super::report::ServerReport;
+use super::report::{Room, ServerReport};
 use crate::built::Feature;
 use crate::gate::GateError;
 
@@ -92,6 +94,15 @@ fn bind(name: &str, listen: &str) -> Result<StdSocket, GateError> {
     })
 }
 
+/// Enlarges a socket's buffer if need be, and reads back what it has. The kernel doubles what it is
+/// asked for, since it counts its own bookkeeping too, and bounds it by `net.core.rmem_max`.
+fn room(socket: &SockRef<'_>, wanted_bytes: usize) -> io::Result<Room> {
+    if socket.recv_buffer_size()? / 2 < wanted_bytes {
+        socket.set_recv_buffer_size(wanted_bytes)?;
+    }
+    Ok(Room { wanted_bytes, given_bytes: socket.recv_buffer_size()? / 2 })
+}
+
 impl Transport {
     /// Opens it on the thread of the exchange.
     #[cfg_attr(not(feature = "nats"), expect(clippy::unused_async, reason = "NATS needs it"))]
@@ -117,14 +128,22 @@ impl Transport {
         }
     }
 
-    /// Sends a word to all peers. What cannot go at once is lost, as any word may be.
-    pub(super) fn send(&self, bytes: &[u8], peers: &mut BTreeMap<HostId, Peer>) {
+    /// Who gets a copy of each word: every peer, or the server in between under this gate's number.
+    pub(super) fn addressees(&self, own: HostId, peers: &BTreeMap<HostId, Peer>) -> Vec<HostId> {
+        match self {
+            Self::Udp(_) => peers.keys().copied().collect(),
+            #[cfg(feature = "nats")]
+            Self::Nats(_) => vec![own],
+        }
+    }
+
+    /// Sends a copy of a word. If that cannot be done at once it is lost, as any word may be.
+    pub(super) fn send(&self, bytes: &[u8], to: HostId, peers: &mut BTreeMap<HostId, Peer>) {
         match self {
             Self::Udp(socket) => {
-                for peer in peers.values_mut() {
-                    let outcome = peer.address.map(|address| socket.try_send_to(bytes, address));
-                    peer.told(matches!(outcome, Some(Ok(_))));
-                }
+                let Some(peer) = peers.get_mut(&to) else { return };
+                let outcome = peer.address.map(|address| socket.try_send_to(bytes, address));
+                peer.told(matches!(outcome, Some(Ok(_))));
             }
             #[cfg(feature = "nats")]
             Self::Nats(nats) => {
@@ -133,6 +152,20 @@ impl Transport {
                     peer.told(is_sent);
                 }
             }
+        }
+    }
+
+    /// Makes room for a word of each of so many peers, as far as the kernel gives it.
+    pub(super) fn make_room(&self, peers: usize) -> Option<Room> {
+        match self {
+            Self::Udp(socket) => {
+                let wanted_bytes = peers * DATAGRAM_BYTES_MAX;
+                let room = room(&SockRef::from(socket), wanted_bytes);
+                room.inspect_err(|error| tracing::warn!(%error, "the room for words is unknown"))
+                    .ok()
+            }
+            #[cfg(feature = "nats")]
+            Self::Nats(_) => None,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use evenkeel_core::control::Decision;
 use evenkeel_core::control::member::{Member, Rules};
+use evenkeel_core::control::pace;
 use evenkeel_core::control::shared::{Discipline, Enforcement, SharedQueue};
 use evenkeel_core::control::summary::{HostId, Summary};
 use evenkeel_core::id::TenantId;
@@ -228,15 +229,17 @@ impl<'a, D: Device> World<'a, D> {
     /// A period ends: every gate tells the others what it did.
     fn close(&mut self, now: Nanos) {
         self.period += 1;
+        let window = pace::window(self.period_length(), self.gates.len() - 1);
         for gate in &mut self.gates {
             let summary = gate.queue.summarise(now, self.period);
             for to in (0..self.fleet.gates).map(HostId).filter(|to| *to != summary.host) {
-                self.exchange.send(now, to, &summary);
+                let pause = pace::offset(summary.host, to, window);
+                self.exchange.send(now + pause, to, &summary);
             }
             gate.own = Some(summary);
         }
         let length = self.period_length();
-        self.events.push(now + Span(length.0 / 4), Event::Decide);
+        self.events.push(now + Span(length.0 / 4) + window, Event::Decide);
         self.events.push(now + length, Event::Close);
     }
 

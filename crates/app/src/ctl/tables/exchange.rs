@@ -3,7 +3,7 @@
 use super::time;
 use crate::status::{
     AgreedCost, Exchange, LineFound, MeetingServer, Peer, ServedElsewhere, SharedDevice,
-    SharedGroup, SharingTenant,
+    SharedGroup, SharingTenant, WordRoom,
 };
 use crate::terminal;
 
@@ -16,9 +16,10 @@ pub(super) fn tables(exchange: &Exchange) -> String {
     }
     let rows: Vec<_> = exchange.peers.iter().map(peer).collect();
     text += &terminal::table(
-        &["PEER", "SILENT", "CLOCK AHEAD", "SENT", "NOT SENT", "RECEIVED", "REFUSED"],
+        &["PEER", "SILENT", "CLOCK AHEAD", "SENT", "NOT SENT", "RECEIVED", "REFUSED", "LOST"],
         &rows,
     );
+    text += &lost(exchange);
     if exchange.has_duplicate_name {
         let own = &exchange.own;
         text += &format!("another gate is called {own} too: give each its own `own`\n");
@@ -59,6 +60,7 @@ fn peer(peer: &Peer) -> Vec<String> {
         peer.not_sent.to_string(),
         peer.received.to_string(),
         peer.refused.to_string(),
+        format!("{} of {}", peer.lost_last_minute, peer.expected_last_minute),
     ]
 }
 
@@ -73,6 +75,25 @@ fn cost(cost: &AgreedCost) -> String {
         None => "as a policy says".to_owned(),
     };
     format!("reads cost {}, writes {}: {origin}\n", line(&cost.read), line(&cost.write))
+}
+
+/// How many words never came, and the remedy if it is for want of room.
+fn lost(exchange: &Exchange) -> String {
+    let Exchange { lost_last_minute, expected_last_minute, .. } = exchange;
+    if *lost_last_minute == 0 {
+        return String::new();
+    }
+    let mut text =
+        format!("lost {lost_last_minute} of {expected_last_minute} words in the last minute");
+    if let Some(WordRoom { wanted_bytes, given_bytes }) = exchange.room
+        && given_bytes < wanted_bytes
+    {
+        text += &format!(
+            "; their socket has room for {given_bytes} bytes, and words of all gates at once may \
+             take {wanted_bytes}: raise net.core.rmem_max and restart the gate"
+        );
+    }
+    text + "\n"
 }
 
 fn device(device: &SharedDevice) -> String {

@@ -1,0 +1,74 @@
+//! When in a period a word goes to whom: a thousand gates that all speak at its end would fill the
+//! socket of each of them at one instant, and most of their words would be lost there.
+//!
+//! ```text
+//!   period n ends           window          1/4 of a period: decide
+//!   |---x----x-x---x-----x---x-|------------------------------|
+//!       words, each at an instant of its own
+//! ```
+//!
+//! The instant follows from who speaks to whom, so that the words that a gate sends are as far
+//! apart as those that it gets, and nobody has to agree on anything. The window grows with the
+//! number of gates, up to an eighth of the period, and all decide by so much later: the way may take
+//! as long as before. A few gates speak at once, since nothing is gained by waiting.
+
+use super::summary::HostId;
+use crate::prng::Prng;
+use crate::time::Span;
+
+/// Between two words of a gate, on average: a core handles one in less than a tenth of that.
+const SPACING: Span = Span::from_micros(100);
+
+/// The window is at most this part of a period.
+const PART_MAX: u64 = 8;
+
+/// A window below that of timers is none.
+const WINDOW_MIN: Span = Span::from_millis(1);
+
+/// The time within which the words of a period go out, to so many peers.
+pub fn window(period: Span, peers: usize) -> Span {
+    let wanted = SPACING.0.saturating_mul(peers as u64);
+    let window = Span(wanted.min(period.0 / PART_MAX));
+    if window < WINDOW_MIN { Span::ZERO } else { window }
+}
+
+/// How long into the window a word goes from one gate to another.
+pub fn offset(from: HostId, to: HostId, window: Span) -> Span {
+    if window == Span::ZERO {
+        return Span::ZERO;
+    }
+    Span(Prng::new(u64::from(from.0) << 32 | u64::from(to.0)).below(window.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PERIOD: Span = Span::from_millis(200);
+
+    #[test]
+    fn the_window_grows_with_the_gates_up_to_an_eighth_of_the_period() {
+        let windows = [1, 9, 10, 100, 250, 1_000, 4_096].map(|peers| window(PERIOD, peers));
+        assert_eq!(windows.map(|window| window.0 / 1_000_000), [0, 0, 1, 10, 25, 25, 25]);
+        assert_eq!(offset(HostId(1), HostId(2), Span::ZERO), Span::ZERO);
+    }
+
+    /// The most of 1,000 instants in one millisecond of 25.
+    fn most_in_a_millisecond(offset_of: impl Fn(HostId) -> Span) -> usize {
+        let named =
+            (0..1_000).map(|gate| HostId::named(&format!("10.0.{}.{gate}:10900", gate % 7)));
+        let offsets: Vec<u64> = named.map(|host| offset_of(host).0 / 1_000_000).collect();
+        assert!(offsets.iter().all(|ms| *ms < 25));
+        let count = |ms| offsets.iter().filter(|offset| **offset == ms).count();
+        (0..25).map(count).max().expect("some")
+    }
+
+    #[test]
+    fn neither_what_a_gate_sends_nor_what_it_gets_comes_at_one_instant() {
+        let (own, window) = (HostId::named("10.0.9.9:10900"), window(PERIOD, 1_000));
+        let sent = most_in_a_millisecond(|other| offset(own, other, window));
+        let got = most_in_a_millisecond(|other| offset(other, own, window));
+        // Forty are due in each.
+        assert!(sent < 70 && got < 70, "{sent}, {got}");
+    }
+}
