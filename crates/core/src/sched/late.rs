@@ -46,9 +46,10 @@ pub(crate) struct Late<E> {
     virtual_time: Tag,
     /// Weights of the tenants that have something waiting, late or not.
     weights_milli: u64,
-    /// Weights of those that have late ones.
-    late_milli: u64,
-    late: usize,
+    /// Weights of those of them that have late ones.
+    overdue_milli: u64,
+    /// Late requests.
+    length: usize,
     /// Ties go to whoever became late first.
     pushes: u64,
 }
@@ -80,8 +81,8 @@ impl<E> Default for Late<E> {
             turns: IndexedHeap::default(),
             virtual_time: Tag(0),
             weights_milli: 0,
-            late_milli: 0,
-            late: 0,
+            overdue_milli: 0,
+            length: 0,
             pushes: 0,
         }
     }
@@ -108,7 +109,7 @@ impl<E: Copy> Late<E> {
             self.weights_milli = self.weights_milli - u64::from(before) + u64::from(after);
         }
         if !row.late.is_empty() {
-            self.late_milli = self.late_milli - u64::from(before) + u64::from(after);
+            self.overdue_milli = self.overdue_milli - u64::from(before) + u64::from(after);
         }
         let ahead = row.start - self.virtual_time;
         row.start = row.start.min(self.virtual_time) + ahead.rescaled(before, after).min(ahead);
@@ -146,7 +147,7 @@ impl<E: Copy> Late<E> {
     /// One that waits is late from now on. A smaller `age` is older.
     pub(crate) fn push(&mut self, tenant: TenantId, age: u64, cost: Cost, what: E) {
         self.pushes += 1;
-        self.late += 1;
+        self.length += 1;
         let row = &mut self.tenants[tenant.index()];
         // Nearly always they become late in the order in which they came.
         let newer = row.late.iter().rev().take_while(|entry| entry.age > age).count();
@@ -154,7 +155,7 @@ impl<E: Copy> Late<E> {
         if row.late.len() == 1 {
             row.start = row.start.max(self.virtual_time);
             row.pushed = self.pushes;
-            self.late_milli += u64::from(row.scale.weight_milli());
+            self.overdue_milli += u64::from(row.scale.weight_milli());
             self.place(tenant);
         }
     }
@@ -163,7 +164,7 @@ impl<E: Copy> Late<E> {
     /// the half of their shares.
     pub(crate) fn stretch(&self, time: Span) -> Span {
         let all = u128::from(self.weights_milli) * 2;
-        let left = all - u128::from(self.late_milli);
+        let left = all - u128::from(self.overdue_milli);
         let stretched_ns = u128::from(time.0) * all / left.max(1);
         Span(u64::try_from(stretched_ns).unwrap_or(u64::MAX))
     }
@@ -209,17 +210,17 @@ impl<E: Copy> Late<E> {
 
     /// One of the tenant's late requests has been taken out.
     fn leave(&mut self, tenant: TenantId) {
-        self.late -= 1;
+        self.length -= 1;
         let row = &self.tenants[tenant.index()];
         if row.late.is_empty() {
-            self.late_milli -= u64::from(row.scale.weight_milli());
+            self.overdue_milli -= u64::from(row.scale.weight_milli());
         }
         self.place(tenant);
     }
 
     /// Late requests.
     pub(crate) fn len(&self) -> usize {
-        self.late
+        self.length
     }
 }
 
@@ -263,7 +264,9 @@ mod tests {
     #[test]
     fn the_oldest_of_a_tenant_goes_first_in_whatever_order_they_became_late() {
         let mut late = late(&[1]);
-        [4, 2, 9, 1].into_iter().for_each(|age| push(&mut late, 0, age, ONE));
+        for age in [4, 2, 9, 1] {
+            push(&mut late, 0, age, ONE);
+        }
         assert_eq!(late.remove(TenantId(0), |age| *age == 4), Some(4));
         assert_eq!(late.head(), Some(&1));
         assert_eq!(std::iter::from_fn(|| late.pop()).collect::<Vec<_>>(), [1, 2, 9]);

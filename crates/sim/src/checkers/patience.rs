@@ -183,7 +183,9 @@ mod tests {
         let goal = Share { latency_goal: Span::from_millis(1), ..Share::default() };
         let mut patience = Patience::new(Nanos(0), [goal; 2].into_iter());
         for tenant in 0..2u32 {
-            (0..100).for_each(|slot| patience.arrived(Nanos(slot), TenantId(tenant), slot as u32));
+            for slot in 0..100u32 {
+                patience.arrived(Nanos(slot.into()), TenantId(tenant), slot);
+            }
         }
         for (tenant, slot) in order {
             patience.dispatched(

@@ -36,7 +36,7 @@ struct Had {
     longest: Span,
 }
 
-fn scenes() -> [Scene; 4] {
+fn scenes() -> [Scene; 5] {
     let strict = Asks::Open(100.0);
     let always = Asks::Closed(32);
     [
@@ -49,6 +49,11 @@ fn scenes() -> [Scene; 4] {
             what: "30 ms, 100 a second; no goal, always 32",
             tenants: [promised(30), tenant(1)],
             asks: [strict, always],
+        },
+        Scene {
+            what: "200 ms, always 32; no goal, always 32",
+            tenants: [promised(200), tenant(1)],
+            asks: [always, always],
         },
         Scene {
             what: "150 ms, always 64; no goal, always 32",
