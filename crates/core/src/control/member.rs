@@ -16,7 +16,7 @@
 //! off. The others then work on and keep their tenants' targets as well as they can, and would not
 //! if this host took all that it no longer sees used. So for a minute it has no more slots than it
 //! had with them. After that it is alone. The minute is counted in decisions of its own, not by the
-//! numbers of periods: a clock that is set an hour ahead cuts it off, and would be over it at once.
+//! numbers of periods: a host whose count is moved by an hour would be over it at once.
 
 use super::drg::{Borrowing, Drg};
 use super::parda::{Parda, PardaOptions};
@@ -193,6 +193,11 @@ impl Member {
     /// Why it does not count; it is counted as such.
     pub fn hear(&mut self, period: u64, summary: Summary) -> Result<(), Refusal> {
         self.peers.receive(period, summary)
+    }
+
+    /// Another host has proven that it lives in this life; see [`Peers::vouch`].
+    pub fn vouch(&mut self, host: HostId, incarnation: u64) {
+        self.peers.vouch(host, incarnation);
     }
 
     /// A period of this host has ended, with this summary of it: what holds from now on. A number
