@@ -2,12 +2,16 @@
 //! the rules of the peers take is harmless to every controller and to every account.
 #![no_main]
 
+use evenkeel_core::control::challenge::{ANSWERS_MAX, Challenges, Proof};
+use evenkeel_core::control::common_time::CommonTime;
 use evenkeel_core::control::member::{Member, Method, Rules};
 use evenkeel_core::control::service::{ServedByOthers, Service};
 use evenkeel_core::control::summary::{HostId, Summary};
 use evenkeel_core::control::tariff::Agreed;
-use evenkeel_core::time::Span;
-use evenkeel_wire::exchange::{Datagram, MAGIC, VERSION, Word, encode, opened, read, service};
+use evenkeel_core::time::{Nanos, Span};
+use evenkeel_wire::exchange::{
+    Datagram, MAGIC, VERSION, Word, encode, opened, proof, read, service,
+};
 use libfuzzer_sys::fuzz_target;
 
 const OWN: HostId = HostId(1);
@@ -62,19 +66,45 @@ fn count(word: &Service) {
     }
 }
 
+/// Questions and answers, from a gate that is doubted, and the time that its word tells.
+fn prove(speaker: (HostId, u64), proof: &Proof, period: u64) {
+    let (now, length) = (Nanos(1), Span::from_millis(100));
+    let mut challenges = Challenges::default();
+    challenges.doubt(now, OTHER, speaker.1, || Some(7));
+    let is_proven = challenges.hear(now, OWN, speaker, proof);
+    assert_eq!(is_proven, speaker.0 == OTHER && proof.answers.contains(&(OWN, 7)));
+    assert!(challenges.proof(now).answers.len() <= ANSWERS_MAX);
+    let mut common = CommonTime::start(now, 1 << 60, length);
+    common.hear(now, speaker, period, length);
+    for periods in 1..6 {
+        let later = Nanos(now.0 + periods * length.0);
+        common.look(later, 1 << 60);
+        assert!(common.ns(later) < u64::MAX / 2);
+    }
+}
+
 fuzz_target!(|data: &[u8]| {
     let _ = opened(data);
     for bytes in [data.to_vec(), framed(MAGIC, data), framed(service::MAGIC, data)] {
         let mut out = Vec::new();
         match read(&bytes) {
-            Ok(Word::Summary(datagram)) => {
-                agree(&datagram);
-                decide(&datagram.summary);
-                encode(&datagram, &mut out);
-            }
-            Ok(Word::Service(datagram)) => {
-                count(&datagram.service);
-                service::encode(&datagram, &mut out);
+            Ok((word, proof)) => {
+                let speaker = word.speaker();
+                let period = match word {
+                    Word::Summary(datagram) => {
+                        agree(&datagram);
+                        decide(&datagram.summary);
+                        encode(&datagram, &mut out);
+                        datagram.summary.period
+                    }
+                    Word::Service(datagram) => {
+                        count(&datagram.service);
+                        service::encode(&datagram, &mut out);
+                        datagram.service.period
+                    }
+                };
+                prove(speaker, &proof, period);
+                proof::push(&proof, &mut out);
             }
             Err(_) => continue,
         }

@@ -89,6 +89,11 @@ fn replay(bytes: &[u8], control: Option<Method>) -> anyhow::Result<Vec<Replayed>
                 replayed.heard += 1;
                 replayed.refused += u64::from(member.hear(period, datagram.summary).is_err());
             }
+            Event::Vouched { device, host, incarnation } => {
+                if let Some((member, _)) = seats.get_mut(&device) {
+                    member.vouch(host, incarnation);
+                }
+            }
             Event::Decided { slots, datagram } => {
                 let Some((member, replayed)) = seats.get_mut(&datagram.device) else { continue };
                 let decision = member.decide(datagram.summary).decision;

@@ -30,6 +30,8 @@ pub(super) fn render(document: &mut Document, report: Option<&ExchangeReport>) {
             family.sample(&[&peer.name], number(peer));
         }
     }
+    let mut clock = document.family(&metric::EXCHANGE_CLOCK_OFF);
+    clock.sample(&[], exchange.clock_off_seconds.unwrap_or(0.0));
     let mut connected = document.family(&metric::EXCHANGE_CONNECTED);
     if let Some(server) = &exchange.server {
         connected.sample(&[&server.kind], f64::from(u8::from(server.connected)));

@@ -39,6 +39,10 @@ pub struct Exchange {
     /// The room that words have until they are read; `null` where a server passes them on.
     #[serde(default)]
     pub room: Option<WordRoom>,
+    /// By how much this gate's clock is ahead of the time by which the gates count periods; `null`
+    /// as long as that is at most two of them.
+    #[serde(default)]
+    pub clock_off_seconds: Option<f64>,
     /// Another gate has spoken under the name of this one in the last minute.
     #[serde(default)]
     pub has_duplicate_name: bool,
@@ -241,6 +245,7 @@ impl From<&ExchangeReport> for Exchange {
             expected_last_minute: report.words.all,
             lost_last_minute: report.words.lost,
             room: report.room.as_ref().map(WordRoom::from),
+            clock_off_seconds: report.clock_off_ns.map(|ns| ns as f64 / 1e9),
             has_duplicate_name: report.has_duplicate_name,
         }
     }

@@ -61,7 +61,7 @@ impl Loss {
         self.ever = self.ever.and(fresh);
         let step = now.0 / STEP.0;
         match self.steps.back_mut() {
-            Some((last, words)) if *last == step => *words = words.and(fresh),
+            Some((newest, words)) if *newest == step => *words = words.and(fresh),
             _ => self.steps.push_back((step, fresh)),
         }
         while self.steps.front().is_some_and(|(first, _)| !is_kept(*first, now)) {

@@ -18,7 +18,7 @@
 //! longer sees used. So for a minute its last decision with them holds, and nothing is learned:
 //! what it sees of the device follows from hosts that it does not hear. After that those that it
 //! hears are all there are. The minute is counted in decisions of its own, not by the numbers of
-//! periods: a clock that is set an hour ahead cuts it off, and would be over it at once.
+//! periods: a host whose count is moved by an hour would be over it at once.
 //!
 //! ```text
 //!   of 5 hosts, parted into 2 and 3     two hear 1 of 4: held     three hear 2 of 4: go on
@@ -224,6 +224,11 @@ impl Member {
     /// Why it does not count; it is counted as such.
     pub fn hear(&mut self, period: u64, summary: Summary) -> Result<(), Refusal> {
         self.peers.receive(period, summary)
+    }
+
+    /// Another host has proven that it lives in this life; see [`Peers::vouch`].
+    pub fn vouch(&mut self, host: HostId, incarnation: u64) {
+        self.peers.vouch(host, incarnation);
     }
 
     /// A period of this host has ended, with this summary of it: what holds from now on. A number

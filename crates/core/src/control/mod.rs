@@ -24,14 +24,18 @@
 //! word counts, [`latency`] what the device is believed to do, [`tariff`] what requests take of it,
 //! [`order`] who goes next inside a host, and [`watch`] whose target cannot be met. [`shared`] is a
 //! host as a scheduler, [`member`] what decides for it, and [`name`] what hosts call each other.
-//! [`pace`] says when words go out, and [`loss`] how many never came. [`service`] is for gates with
-//! servers of their own, whose shares count together all the same.
+//! [`common_time`] says which period it is, [`challenge`] who speaks now, [`pace`] when words go
+//! out, and [`loss`] how many never came. [`service`] is for gates with servers of their own, whose
+//! shares count together all the same.
 
+pub mod challenge;
+pub mod common_time;
 pub mod drg;
 mod fair_host;
 mod fair_queue;
 pub mod host;
 pub mod latency;
+mod lives;
 pub mod loss;
 pub mod member;
 pub mod monitor;

@@ -1,8 +1,8 @@
 //! Whose word counts: the latest summary of each host, and what becomes of it with age.
 //!
 //! Summaries come late, twice, in the wrong order or not at all. Only one that is newer than what
-//! is known of its host is taken; a host that has started anew counts as newer than before. A host
-//! that was silent for a period or two is taken to be as it was; then what it asks is halved with
+//! is known of its host is taken; a host that has started anew counts as newer than before (its
+//! *incarnation* is greater, or was [vouched for](Peers::vouch)). A host that was silent for a period or two is taken to be as it was; then what it asks is halved with
 //! each further period, and in the end it is forgotten, so that its part goes to the others
 //! gradually.
 //!
@@ -17,6 +17,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::lives::Lives;
 use super::summary::{HostId, Summary};
 
 /// The most hosts that share a device.
@@ -103,6 +104,7 @@ pub struct Peers {
     members: BTreeSet<HostId>,
     patience: Patience,
     latest: BTreeMap<HostId, Summary>,
+    lives: Lives,
     /// This host's own summaries, the newest last, as many as its peers may be behind.
     history: VecDeque<Summary>,
     counts: PeerCounts,
@@ -117,6 +119,7 @@ impl Peers {
             members: BTreeSet::new(),
             patience,
             latest: BTreeMap::new(),
+            lives: Lives::default(),
             history: VecDeque::new(),
             counts: PeerCounts::default(),
         };
@@ -129,6 +132,16 @@ impl Peers {
         self.members = members.into_iter().filter(|member| *member != self.own).collect();
         assert!(self.members.len() < HOSTS_MAX, "{} hosts", self.members.len());
         self.latest.retain(|host, _| self.members.contains(host));
+        self.lives.retain(|host| self.members.contains(&host));
+    }
+
+    /// A host has proven that it lives in this life ([`super::challenge`]): its words count, and
+    /// those of other lives do not, up to the greatest that was heard.
+    pub fn vouch(&mut self, host: HostId, incarnation: u64) {
+        if self.members.contains(&host) {
+            self.lives.set(host, incarnation);
+            self.latest.retain(|other, known| *other != host || known.incarnation == incarnation);
+        }
     }
 
     /// This host counts its periods anew, as after its clock was set: what it said before that
@@ -145,6 +158,7 @@ impl Peers {
         let outcome = self.check(period, &summary);
         self.counts.note(outcome);
         outcome?;
+        self.lives.set(summary.host, summary.incarnation);
         self.latest.insert(summary.host, summary);
         Ok(())
     }
@@ -191,10 +205,10 @@ impl Peers {
         if summary.period > period.saturating_add(AHEAD_MAX) {
             return Err(Refusal::Ahead);
         }
-        let known = self.latest.get(&summary.host);
-        if known.is_some_and(|known| known.incarnation > summary.incarnation) {
+        if !self.lives.may_count(summary.host, summary.incarnation) {
             return Err(Refusal::Former);
         }
+        let known = self.latest.get(&summary.host);
         let age = |summary: &Summary| (summary.incarnation, summary.period);
         let is_old = period.saturating_sub(summary.period) > self.patience.forgotten;
         if is_old || known.is_some_and(|known| age(known) >= age(summary)) {
@@ -284,6 +298,22 @@ mod tests {
         assert_eq!(peers.receive(10, anew(7, 13)), Err(Refusal::Former));
         assert_eq!(peers.receive(10, anew(8, 10)), Err(Refusal::Stale));
         assert_eq!(peers.counts().former, 1);
+    }
+
+    #[test]
+    fn a_former_life_stays_former_however_long_its_host_is_silent_unless_it_is_vouched_for() {
+        let mut peers = peers();
+        let of = |incarnation, period| Summary { incarnation, ..summary(1, period) };
+        assert_eq!(peers.receive(10, of(7, 10)), Ok(()));
+        assert_eq!(peers.known(summary(0, 99)).len(), 1, "it is silent");
+        assert_eq!(peers.receive(100, of(3, 100)), Err(Refusal::Former));
+        peers.vouch(HostId(1), 3);
+        assert_eq!(peers.receive(100, of(3, 100)), Ok(()));
+        assert_eq!(peers.receive(101, of(7, 101)), Err(Refusal::Former), "kept by somebody");
+        assert_eq!(peers.receive(101, of(5, 101)), Err(Refusal::Former));
+        assert_eq!(peers.receive(101, of(8, 101)), Ok(()), "it has started anew");
+        peers.vouch(HostId(9), 1);
+        assert_eq!(peers.receive(101, summary(9, 101)), Err(Refusal::Stranger));
     }
 
     #[test]

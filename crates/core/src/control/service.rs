@@ -19,6 +19,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::lives::Lives;
 use super::name::TenantName;
 use super::peers::{AHEAD_MAX, HOSTS_MAX, PeerCounts, Refusal};
 use super::summary::HostId;
@@ -65,6 +66,7 @@ struct Heard {
 pub struct ServedByOthers {
     members: BTreeSet<HostId>,
     heard: BTreeMap<HostId, Heard>,
+    lives: Lives,
     /// Since it was taken last.
     fresh: BTreeMap<TenantName, Cost>,
     counts: PeerCounts,
@@ -77,6 +79,15 @@ impl ServedByOthers {
         self.members = members.into_iter().collect();
         assert!(self.members.len() < HOSTS_MAX, "{} hosts", self.members.len());
         self.heard.retain(|host, _| self.members.contains(host));
+        self.lives.retain(|host| self.members.contains(&host));
+    }
+
+    /// A host has proven that it lives in this life ([`super::challenge`]): its words count, and
+    /// those of other lives do not, up to the greatest that was heard.
+    pub fn vouch(&mut self, host: HostId, incarnation: u64) {
+        if self.members.contains(&host) {
+            self.lives.set(host, incarnation);
+        }
     }
 
     /// A word came in while `period` is the latest of this host.
@@ -87,6 +98,7 @@ impl ServedByOthers {
         let outcome = self.check(period, service);
         self.counts.note(outcome);
         outcome?;
+        self.lives.set(service.host, service.incarnation);
         let heard = self.heard.entry(service.host).or_default();
         let silence = service.period.saturating_sub(heard.period);
         if heard.incarnation != service.incarnation || silence > SILENCE_MAX {
@@ -126,15 +138,14 @@ impl ServedByOthers {
             return Err(Refusal::Absurd);
         }
         let is_old = period.saturating_sub(service.period) > SILENCE_MAX;
-        let Some(heard) = self.heard.get(&service.host) else {
-            return if is_old { Err(Refusal::Stale) } else { Ok(()) };
-        };
-        if heard.incarnation > service.incarnation {
+        if !self.lives.may_count(service.host, service.incarnation) {
             return Err(Refusal::Former);
         }
-        if heard.incarnation < service.incarnation {
+        let heard = self.heard.get(&service.host);
+        let heard = heard.filter(|heard| heard.incarnation == service.incarnation);
+        let Some(heard) = heard else {
             return if is_old { Err(Refusal::Stale) } else { Ok(()) };
-        }
+        };
         if is_old || heard.number >= service.number || heard.period > service.period {
             return Err(Refusal::Stale);
         }
@@ -185,6 +196,12 @@ mod tests {
         let anew = |number, total| Service { incarnation: 2, ..word(number, 11, total) };
         assert_eq!([anew(1, 5), anew(2, 9)].map(|word| counted(&mut others, &word)), [0, 4]);
         assert_eq!(others.hear(11, &word(2, 11, 150)), Err(Refusal::Former));
+        others.vouch(OTHER, 1);
+        assert_eq!(
+            [word(3, 12, 50), word(4, 12, 70)].map(|word| counted(&mut others, &word)),
+            [0, 20]
+        );
+        assert_eq!(others.hear(12, &anew(9, 99)), Err(Refusal::Former), "kept by somebody");
     }
 
     #[test]

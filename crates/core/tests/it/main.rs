@@ -6,6 +6,7 @@
 mod allocation;
 mod automatic_depth;
 mod churn;
+mod clocks;
 mod closed_loop;
 mod control;
 mod edf_deadlines;

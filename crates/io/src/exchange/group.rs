@@ -65,18 +65,26 @@ impl GroupSeat {
     }
 
     /// The number of the period that has begun, if one has; and else the time until one does.
-    pub(super) fn due(&mut self, wall_ns: u64) -> Result<u64, u64> {
+    pub(super) fn due(&mut self, common_ns: u64) -> Result<u64, u64> {
         let period = self.place.period;
-        self.periods.turned(period, wall_ns).ok_or(period.0 - wall_ns % period.0)
+        self.periods.turned(period, common_ns).ok_or(period.0 - common_ns % period.0)
     }
 
-    pub(super) fn was_set_back(&self, wall_ns: u64) -> bool {
-        self.periods.was_set_back(self.place.period, wall_ns)
+    /// Common time was moved.
+    pub(super) fn count_anew(&mut self) {
+        self.periods.begin_anew();
+        // The next word is due by the new count.
+        self.spoke = 0;
     }
 
     /// What to tell the others at the beginning of a period, of what was served in all; none if
-    /// nothing is new. With more tenants than a word has room for, those of which most is new.
-    pub(super) fn word(&mut self, period: u64, served: &[(TenantId, Cost)]) -> Option<Service> {
+    /// nothing is new and nobody waits for a word. With more tenants than a word has room for, those of which most is new.
+    pub(super) fn word(
+        &mut self,
+        period: u64,
+        served: &[(TenantId, Cost)],
+        is_awaited: bool,
+    ) -> Option<Service> {
         let news = |(tenant, total): &(TenantId, Cost)| match self.told.get(tenant) {
             Some(before) => total.0.saturating_sub(before.0),
             None => u64::MAX,
@@ -84,7 +92,8 @@ impl GroupSeat {
         let mut fresh: Vec<_> = served.iter().filter(|row| news(row) > 0).copied().collect();
         fresh.sort_by_key(|row| std::cmp::Reverse(news(row)));
         fresh.truncate(TENANTS_MAX);
-        if fresh.is_empty() && period.saturating_sub(self.spoke) < HEARTBEAT {
+        let is_soon = period.saturating_sub(self.spoke) < HEARTBEAT;
+        if fresh.is_empty() && is_soon && !is_awaited {
             return None;
         }
         self.told.extend(fresh.iter().copied());
@@ -98,8 +107,13 @@ impl GroupSeat {
     }
 
     /// A word of another gate came in.
-    pub(super) fn hear(&mut self, wall_ns: u64, service: &Service) -> Result<(), Refusal> {
-        self.others.hear(wall_ns / self.place.period.0, service)
+    pub(super) fn hear(&mut self, common_ns: u64, service: &Service) -> Result<(), Refusal> {
+        self.others.hear(common_ns / self.place.period.0, service)
+    }
+
+    /// Another gate has proven that it lives in this life.
+    pub(super) fn vouch(&mut self, host: HostId, incarnation: u64) {
+        self.others.vouch(host, incarnation);
     }
 
     /// What others served of the tenants of this gate since this was asked last.
@@ -153,7 +167,7 @@ mod tests {
         let (mut one, mut other) = (seat(1), seat(2));
         let mut told = |period: u64, db: u64| {
             let served = [(TenantId(0), Cost(0)), (TenantId(1), Cost(db))];
-            let word = one.word(period, &served);
+            let word = one.word(period, &served, false);
             let word = word.map(|word| Service { host: HostId(1), incarnation: 1, ..word });
             if let Some(word) = &word {
                 other.hear(period * PERIOD.0, word).unwrap();
@@ -180,6 +194,5 @@ mod tests {
         assert_eq!(seat.due(1_030 * ms), Err(70 * ms));
         assert_eq!(seat.due(1_100 * ms), Ok(11));
         assert_eq!(seat.due(1_101 * ms), Err(99 * ms));
-        assert!(seat.was_set_back(1_000 * ms) && !seat.was_set_back(1_102 * ms));
     }
 }

@@ -16,10 +16,13 @@
 //! decision the last one holds. What is lost, late or forged costs a period at most
 //! ([`evenkeel_core::control::peers`] says whose word counts for how long).
 //!
-//! **Time.** Periods are counted by the machine's clock since 1970, so that all gates count alike.
-//! A decision is made a quarter of a period after its end, when the others' words of it are there.
-//! A clock that differs by more than two periods makes a gate look late or early to the others, and
-//! is seen in its peers' `skew`. A clock that is set back is a new incarnation.
+//! **Time.** Periods are counted since 1970 by a clock that the gates have in common
+//! ([`evenkeel_core::control::common_time`]), whatever the machine's own says. A decision is made a
+//! quarter of a period after its end, when the others' words of it are there. A gate that begins to
+//! count otherwise, as the others do, is a new incarnation.
+//!
+//! **Doubts.** Whoever speaks of another time, or in a life before, is asked to prove that it speaks
+//! now ([`evenkeel_core::control::challenge`]), lest old words count.
 
 mod agreement;
 mod departures;
@@ -35,6 +38,7 @@ mod recorder;
 mod report;
 mod seat;
 mod task;
+mod time;
 mod together;
 mod transport;
 

@@ -59,10 +59,12 @@ impl Fault {
                 "its periods take {other_ms} ms, those of this gate {own_ms} ms: use one `period` \
                  and one `control`"
             ),
-            Self::Former => "they are older than what was heard of it before: two gates have \
-                 its name, or it has lost its state folder after its clock was ahead; restart \
-                 this gate to hear it at once"
-                .to_owned(),
+            Self::Former => {
+                "they are of a life before what was heard of it: it has lost its state \
+                 folder after its clock was ahead, and is heard once it has proven that it speaks \
+                 now; or two gates have its name"
+                    .to_owned()
+            }
         }
     }
 }

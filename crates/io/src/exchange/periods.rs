@@ -1,4 +1,4 @@
-//! Periods by the machine's clock, which all gates count alike since 1970.
+//! Periods by [common time](evenkeel_core::control::common_time), which all gates count alike.
 
 use evenkeel_core::time::Span;
 
@@ -9,14 +9,15 @@ pub(super) struct Periods(Option<u64>);
 impl Periods {
     /// The number of the period that has begun since the last look, if one has. Periods that were
     /// slept through are one.
-    pub(super) fn turned(&mut self, period: Span, wall_ns: u64) -> Option<u64> {
-        let number = wall_ns / period.0;
+    pub(super) fn turned(&mut self, period: Span, common_ns: u64) -> Option<u64> {
+        let number = common_ns / period.0;
         let before = self.0.replace(number);
         before.is_some_and(|before| before != number).then_some(number)
     }
 
-    /// Whether the clock has been set back since the last look.
-    pub(super) fn was_set_back(&self, period: Span, wall_ns: u64) -> bool {
-        self.0.is_some_and(|number| wall_ns / period.0 < number)
+    /// Common time was moved: counting begins anew, in the middle of a period. What is left of it
+    /// is none, and a word on it would tell the others a wrong time.
+    pub(super) fn begin_anew(&mut self) {
+        self.0 = None;
     }
 }

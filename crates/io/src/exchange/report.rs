@@ -27,6 +27,9 @@ pub struct ExchangeReport {
     pub words: Words,
     /// The room that they have until they are read; none where a server passes them on.
     pub room: Option<Room>,
+    /// By how many nanoseconds this gate's clock is ahead of the time by which the gates count, if
+    /// that is more than two periods.
+    pub clock_off_ns: Option<i64>,
     /// Whether another gate has spoken under the name of this one in the last minute.
     pub has_duplicate_name: bool,
 }

@@ -1,7 +1,7 @@
 //! This gate's seat at one shared device: when its periods end, and what is decided then.
 //!
 //! ```text
-//!   wall clock    n x period          +1/4 and the window             (n+1) x period
+//!   common time   n x period          +1/4 and the window             (n+1) x period
 //!                 |--- close period n ------|--- decide --------------|
 //!                     -> worker -> told ->       -> worker
 //! ```
@@ -110,13 +110,13 @@ impl Seat {
         self.member.change(members, self.place.rules);
     }
 
-    /// What is to be done at this instant of the wall clock, in nanoseconds since 1970.
-    pub(super) fn due(&mut self, wall_ns: u64) -> Due {
+    /// What is to be done at this instant of common time, in nanoseconds since 1970.
+    pub(super) fn due(&mut self, common_ns: u64) -> Due {
         let period = self.member.period();
-        if let Some(number) = self.periods.turned(period, wall_ns) {
+        if let Some(number) = self.periods.turned(period, common_ns) {
             return Due::Close { number };
         }
-        let (period_ns, passed_ns) = (period.0, wall_ns % period.0);
+        let (period_ns, passed_ns) = (period.0, common_ns % period.0);
         let decide_at_ns = period_ns / DECIDE_AFTER + self.window.0;
         if passed_ns < decide_at_ns && self.own.is_some() {
             return Due::Nothing { for_ns: decide_at_ns - passed_ns };
@@ -127,9 +127,9 @@ impl Seat {
         }
     }
 
-    /// Whether the clock has been set back since the last period.
-    pub(super) fn was_set_back(&self, wall_ns: u64) -> bool {
-        self.periods.was_set_back(self.member.period(), wall_ns)
+    /// Common time was moved.
+    pub(super) fn count_anew(&mut self) {
+        self.periods.begin_anew();
     }
 
     /// The worker has told of a period; a late answer to one before is as good.
@@ -325,11 +325,12 @@ mod tests {
     }
 
     #[test]
-    fn periods_that_were_slept_through_are_one_and_a_clock_may_be_set() {
+    fn periods_that_were_slept_through_are_one_and_counting_may_be_moved() {
         let mut seat = seat();
         let _ = seat.due(1_000 * MS);
         assert!(matches!(seat.due(9_950 * MS), Due::Close { number: 99 }));
-        assert!(!seat.was_set_back(9_960 * MS) && seat.was_set_back(5_000 * MS));
-        assert!(matches!(seat.due(5_000 * MS), Due::Close { number: 50 }));
+        seat.count_anew();
+        assert!(matches!(seat.due(5_050 * MS), Due::Nothing { for_ns } if for_ns == 50 * MS));
+        assert!(matches!(seat.due(5_100 * MS), Due::Close { number: 51 }));
     }
 }

@@ -4,13 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
+use evenkeel_core::control::challenge::{Challenges, Proof};
+use evenkeel_core::control::common_time::CommonTime;
 use evenkeel_core::control::loss::Words;
 use evenkeel_core::control::member::Method;
 use evenkeel_core::control::name::DeviceId;
 use evenkeel_core::control::pace;
-use evenkeel_core::control::peers::{AHEAD_MAX, HOSTS_MAX, PeerCounts, Refusal};
+use evenkeel_core::control::peers::{AHEAD_MAX, HOSTS_MAX, Patience, PeerCounts, Refusal};
 use evenkeel_core::control::service::Service;
 use evenkeel_core::control::summary::{HostId, Summary};
 use evenkeel_core::control::tariff::Tariff;
@@ -35,6 +37,7 @@ use super::peer::{Fault, Found, Peer, peers};
 use super::recorder::Recorder;
 use super::report::{ExchangeReport, RefusedReport, Room};
 use super::seat::{Due, Seat};
+use super::time::{self, wall_ns, wall_s};
 use super::transport::{Opening, Origin, Transport};
 use super::{GroupPlace, Place, PlannedExchange, Told};
 use crate::clock::Clock;
@@ -58,22 +61,14 @@ const DUPLICATE_AFTER: Span = Span::from_secs(10);
 /// .. which has gone if it was not heard for so long.
 const DUPLICATE_FOR: Span = Span::from_secs(60);
 
-/// The nanoseconds since 1970 by the machine's clock.
-fn wall_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
-}
-
-fn wall_s() -> u64 {
-    wall_ns() / 1_000_000_000
-}
-
 struct Exchange {
     settings: policy::Exchange,
     key: Arc<Key>,
     own: HostId,
     incarnation: Incarnation,
     clock: Clock,
+    common: CommonTime,
+    challenges: Challenges,
     transport: Transport,
     workers: Vec<UnboundedSender<Message>>,
     /// Where the workers answer.
@@ -110,10 +105,13 @@ pub(super) async fn live(
     let (told, mut summaries) = unbounded_channel();
     let (found, mut addresses) = unbounded_channel();
     let (list, mut lists) = unbounded_channel();
+    let clock = Clock::start();
     let mut exchange = Exchange {
         own: planned.settings.host(),
         incarnation: Incarnation::begin(state, wall_s()),
-        clock: Clock::start(),
+        clock,
+        common: CommonTime::start(clock.now(), wall_ns(), planned.settings.period),
+        challenges: Challenges::default(),
         transport,
         workers,
         told,
@@ -199,8 +197,7 @@ impl Exchange {
                 self.join(seat);
             }
         }
-        self.room = self.transport.make_room(self.peers.len());
-        self.record(&members);
+        self.settle(&members);
     }
 
     /// From now on the exchange is with the gates of these names.
@@ -217,17 +214,27 @@ impl Exchange {
         for group in self.groups.values_mut() {
             group.change(group.place.clone(), self.own, &members);
         }
+        self.settle(&members);
+    }
+
+    /// Other gates take part, or others by other rules.
+    fn settle(&mut self, members: &[HostId]) {
+        let is_peer = |host: HostId| self.peers.contains_key(&host);
+        self.common.change(self.settings.period, is_peer);
+        self.challenges.retain(is_peer);
         self.room = self.transport.make_room(self.peers.len());
-        self.record(&members);
+        self.record(members);
     }
 
     /// Where a server passes words on, whoever has the key takes part from its first fresh word on,
     /// under the name that it publishes under if that has the number which the tag vouches for.
-    fn meet(&mut self, host: HostId, from: &Origin, skew: i64) {
+    fn meet(&mut self, (host, incarnation): (HostId, u64), from: &Origin, skew: i64) {
         let Origin::Gate(name) = from else { return };
         let is_new = host != self.own && !self.peers.contains_key(&host);
         let has_room = self.peers.len() + 1 < HOSTS_MAX;
-        if is_new && has_room && HostId::named(name) == host && skew.unsigned_abs() <= AHEAD_MAX {
+        let speaks_now = skew.unsigned_abs() <= AHEAD_MAX
+            || self.challenges.has_proven(self.clock.now(), host, incarnation);
+        if is_new && has_room && HostId::named(name) == host && speaks_now {
             tracing::info!(gate = name, "joins the exchange");
             let known = self.peers.values().map(|peer| peer.name.clone());
             self.gather(&known.chain([name.clone()]).collect());
@@ -310,16 +317,11 @@ impl Exchange {
     /// Does what the clock asks for; how long it has nothing more to ask.
     fn run_due(&mut self) -> Duration {
         self.part();
-        let (now, wall_ns) = (self.clock.now(), wall_ns());
-        let was_set_back = self.seats.values().any(|seat| seat.was_set_back(wall_ns))
-            || self.groups.values().any(|group| group.was_set_back(wall_ns));
-        if was_set_back {
-            self.incarnation.next(wall_s());
-        }
+        let (common_ns, now) = (self.keep_time(), self.clock.now());
         let (mut wait_ns, mut presence) = (u64::MAX, Vec::new());
         for (device, seat) in &mut self.seats {
             loop {
-                match seat.due(wall_ns) {
+                match seat.due(common_ns) {
                     Due::Nothing { for_ns } => break wait_ns = wait_ns.min(for_ns),
                     Due::Close { number } if !seat.together.is_together() => {
                         presence.push((seat.place.backend.clone(), number));
@@ -352,7 +354,7 @@ impl Exchange {
             }
         }
         for (group, seat) in &mut self.groups {
-            match seat.due(wall_ns) {
+            match seat.due(common_ns) {
                 Err(for_ns) => wait_ns = wait_ns.min(for_ns),
                 Ok(period) => {
                     wait_ns = 0;
@@ -369,6 +371,19 @@ impl Exchange {
             self.tell_summary(&backend, Summary { period, ..Summary::default() });
         }
         Duration::from_nanos(wait_ns.min(self.depart()))
+    }
+
+    /// Looks at the clocks. Who counts periods anew begins a new life.
+    fn keep_time(&mut self) -> u64 {
+        let now = self.clock.now();
+        let look = self.common.look(now, wall_ns());
+        time::tell(look);
+        if look.moved_ns.is_some() {
+            self.incarnation.next(wall_s());
+            self.seats.values_mut().for_each(Seat::count_anew);
+            self.groups.values_mut().for_each(GroupSeat::count_anew);
+        }
+        self.common.ns(now)
     }
 
     /// Sends what is due; how long nothing more is.
@@ -392,13 +407,14 @@ impl Exchange {
     }
 
     fn tell_service(&mut self, group: DeviceId, period: u64, served: &[(TenantId, Cost)]) {
+        let proof = self.challenges.proof(self.clock.now());
         let Some(seat) = self.groups.get_mut(&group) else { return };
-        let Some(service) = seat.word(period, served) else { return };
+        let Some(service) = seat.word(period, served, !proof.is_empty()) else { return };
         let length = seat.place.period;
         let service = Service { host: self.own, incarnation: self.incarnation.number(), ..service };
         let mut body = Vec::new();
         wire::service::encode(&ServiceDatagram { group, service }, &mut body);
-        self.send(group, length, body);
+        self.send(group, length, body, &proof);
     }
 
     fn tell_summary(&mut self, backend: &str, summary: Summary) {
@@ -415,11 +431,13 @@ impl Exchange {
         if seat.together.is_together() {
             seat.told(datagram.summary);
         }
-        self.send(device, length, body);
+        let proof = self.challenges.proof(self.clock.now());
+        self.send(device, length, body, &proof);
     }
 
     /// Sends a word of a period of this length, to each peer at its instant.
-    fn send(&mut self, device: DeviceId, length: Span, body: Vec<u8>) {
+    fn send(&mut self, device: DeviceId, length: Span, mut body: Vec<u8>, proof: &Proof) {
+        wire::proof::push(proof, &mut body);
         let tag = self.key.tag(&body);
         let (own, window) = (self.own, pace::window(length, self.peers.len()));
         let to = self.transport.addressees(own, &self.peers).into_iter();
@@ -442,8 +460,13 @@ impl Exchange {
             return self.refused.forged += 1;
         }
         match wire::read(body) {
-            Ok(Word::Summary(datagram)) => self.hear_summary(datagram, from),
-            Ok(Word::Service(datagram)) => self.hear_service(&datagram, from),
+            Ok((word, proof)) => {
+                self.prove(word.speaker(), &proof);
+                match word {
+                    Word::Summary(datagram) => self.hear_summary(datagram, from),
+                    Word::Service(datagram) => self.hear_service(&datagram, from),
+                }
+            }
             Err(error) => {
                 self.refused.malformed += 1;
                 let peer = wire::host_of(body).and_then(|host| self.peers.get_mut(&host));
@@ -456,22 +479,41 @@ impl Exchange {
         }
     }
 
+    /// A gate asks whether this one speaks now, or has proven that it does.
+    fn prove(&mut self, speaker: (HostId, u64), proof: &Proof) {
+        if !self.challenges.hear(self.clock.now(), self.own, speaker, proof) {
+            return;
+        }
+        let (host, incarnation) = speaker;
+        for (device, seat) in &mut self.seats {
+            seat.member.vouch(host, incarnation);
+            if let Some(recorder) = &mut self.recorder {
+                recorder.note(&Event::Vouched { device: *device, host, incarnation });
+            }
+        }
+        for group in self.groups.values_mut() {
+            group.vouch(host, incarnation);
+        }
+    }
+
     fn hear_service(&mut self, datagram: &ServiceDatagram, from: &Origin) {
         let ServiceDatagram { group, service } = datagram;
-        let Some(period) = self.groups.get(group).map(|seat| seat.place.period) else {
+        let Some(length) = self.groups.get(group).map(|seat| seat.place.period) else {
             return self.refused.unknown_device += 1;
         };
-        let wall_ns = wall_ns();
-        let skew = skew(service.period, wall_ns / period.0);
-        self.meet(service.host, from, skew);
+        let common_ns = self.common.ns(self.clock.now());
+        let Service { host, incarnation, number, period, .. } = *service;
+        let skew = skew(period, common_ns / length.0);
+        let heard = Heard { device: *group, host, incarnation, number, period, length, skew };
+        self.meet((host, incarnation), from, skew);
         let seat = self.groups.get_mut(group).expect("found above");
-        let outcome = seat.hear(wall_ns, service);
-        let word = (*group, (service.incarnation, service.number), period);
-        self.heard(from, service.host, skew, word, outcome);
+        let outcome = seat.hear(common_ns, service);
+        self.heard(from, &heard, outcome);
     }
 
     fn hear_summary(&mut self, datagram: Datagram, from: &Origin) {
-        let (device, host) = (datagram.device, datagram.summary.host);
+        let device = datagram.device;
+        let Summary { host, incarnation, period: number, .. } = datagram.summary;
         let Some(seat) = self.seats.get(&device) else {
             return self.refused.unknown_device += 1;
         };
@@ -484,20 +526,20 @@ impl Exchange {
             }
             return;
         }
-        let period = wall_ns() / length.0;
-        let skew = skew(datagram.summary.period, period);
-        self.meet(host, from, skew);
+        let period = self.common.ns(self.clock.now()) / length.0;
+        let skew = skew(number, period);
+        let heard = Heard { device, host, incarnation, number, period: number, length, skew };
+        self.meet((host, incarnation), from, skew);
         if let Some(recorder) = &mut self.recorder {
             recorder.note(&Event::Heard { period, datagram: datagram.clone() });
         }
-        let word = (device, (datagram.summary.incarnation, datagram.summary.period), length);
         let (method, tariff) = (datagram.terms.method, datagram.tariff);
         let seat = self.seats.get_mut(&device).expect("found above");
         let outcome = seat.hear(period, datagram);
         if outcome.is_ok() {
             self.come_together(device, host, method, tariff);
         }
-        self.heard(from, host, skew, word, outcome);
+        self.heard(from, &heard, outcome);
     }
 
     /// Another gate is before a device too: the two divide it, and count alike.
@@ -523,16 +565,9 @@ impl Exchange {
         }
     }
 
-    /// Notes what came of a word: on what, of which life and with which number, of periods of which
-    /// length.
-    fn heard(
-        &mut self,
-        from: &Origin,
-        host: HostId,
-        skew: i64,
-        (device, word, length): (DeviceId, (u64, u64), Span),
-        outcome: Result<(), Refusal>,
-    ) {
+    /// Notes what came of a word.
+    fn heard(&mut self, from: &Origin, word: &Heard, outcome: Result<(), Refusal>) {
+        let Heard { device, host, incarnation, number, length, skew, .. } = *word;
         if let Err(reason) = outcome {
             tracing::debug!(%from, ?reason, "a word does not count");
         }
@@ -541,10 +576,17 @@ impl Exchange {
             self.hear_duplicate(from);
         }
         let now = self.clock.now();
+        if outcome.is_ok() || self.challenges.has_proven(now, host, incarnation) {
+            if self.common.hear(now, (host, incarnation), word.period, length) {
+                self.challenges.heard(now, host, incarnation);
+            }
+        } else if word.is_doubtful(outcome, from) {
+            self.challenges.doubt(now, host, incarnation, drawn);
+        }
         let Some(peer) = self.peers.get_mut(&host) else { return };
         peer.heard(now, skew, outcome);
         if outcome.is_ok() {
-            peer.loss.note(now, device, word, length);
+            peer.loss.note(now, device, (incarnation, number), length);
         }
     }
 
@@ -586,9 +628,48 @@ impl Exchange {
                 .values()
                 .fold(Words::default(), |sum, peer| sum.and(peer.loss.last_minute(now))),
             room: self.room,
+            clock_off_ns: self.common.off_ns(),
             has_duplicate_name: self.duplicate.is_some_and(|at| now.since(at) <= DUPLICATE_FOR),
         }
     }
+}
+
+/// What is noted of a word that came in.
+struct Heard {
+    device: DeviceId,
+    host: HostId,
+    incarnation: u64,
+    /// Grows from word to word.
+    number: u64,
+    period: u64,
+    /// Of a period.
+    length: Span,
+    /// By how many periods it is ahead of this gate.
+    skew: i64,
+}
+
+impl Heard {
+    /// Whether it did not count for what its gate may yet prove to be true: that it lives in this
+    /// life, or counts periods so.
+    fn is_doubtful(&self, outcome: Result<(), Refusal>, from: &Origin) -> bool {
+        let is_off = self.skew.unsigned_abs() > Patience::default().forgotten;
+        match outcome {
+            Err(Refusal::Former | Refusal::Ahead) => true,
+            Err(Refusal::Stale) => is_off,
+            // A gate that is not on any list joins by its words, once they are of now.
+            Err(Refusal::Stranger) => {
+                is_off && matches!(from, Origin::Gate(name) if HostId::named(name) == self.host)
+            }
+            Ok(()) | Err(Refusal::Absurd) => false,
+        }
+    }
+}
+
+/// A random number, if the kernel has one.
+fn drawn() -> Option<u64> {
+    let mut bytes = [0; 8];
+    let outcome = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    (outcome == Ok(bytes.len())).then(|| u64::from_ne_bytes(bytes))
 }
 
 /// Asks a worker something about a domain. One that has ended neither answers nor serves.

@@ -18,7 +18,8 @@
 //! Numbers without a width are varints. Backlogged is in percent, and 128 more for a tenant at its
 //! limit. Costs, and floors in cost per second, are in units of 1,024 ns, latencies, windows and
 //! times in microseconds; targets of the kinds 3 and 4 have a window of a second. The tag of 16
-//! bytes follows.
+//! bytes follows. What asks whether another gate speaks now, and what answers that ([`proof`]), stands
+//! before the tag of either kind, where there is any.
 //!
 //! Fixed fields are big-endian, varints are LEB128 in their shortest form, so that every summary
 //! has one encoding. Times are whole microseconds ([`FlowSummary::in_microseconds`]). With one flow
@@ -32,6 +33,7 @@
 //! [`evenkeel_core::control::peers`] to say.
 
 mod head;
+pub mod proof;
 pub mod recording;
 pub mod service;
 mod tariff;
@@ -39,6 +41,7 @@ mod varint;
 
 use std::fmt;
 
+use evenkeel_core::control::challenge::Proof;
 use evenkeel_core::control::member::Method;
 use evenkeel_core::control::name::{DeviceId, TenantNumber};
 use evenkeel_core::control::summary::{COST_UNIT, FLOWS_MAX, FlowSummary, HostId, Summary};
@@ -63,7 +66,10 @@ pub const TAG_BYTES: usize = 16;
 
 /// No datagram of this version is longer.
 pub const DATAGRAM_BYTES_MAX: usize =
-    HEAD_BYTES_MAX + FLOWS_MAX * FLOW_BYTES_MAX + tariff::BYTES_MAX + TAG_BYTES;
+    HEAD_BYTES_MAX + FLOWS_MAX * FLOW_BYTES_MAX + MORE_BYTES_MAX + TAG_BYTES;
+
+/// What may follow the flows.
+const MORE_BYTES_MAX: usize = tariff::BYTES_MAX + proof::BYTES_MAX;
 
 const HEAD_BYTES_MAX: usize = HEAD_BYTES + 3 * varint::BYTES_MAX_64 + varint::BYTES_MAX_32;
 
@@ -126,6 +132,16 @@ pub enum Word {
     Summary(Datagram),
     /// Servers whose shares count together.
     Service(ServiceDatagram),
+}
+
+impl Word {
+    /// Who speaks, and in which life.
+    pub fn speaker(&self) -> (HostId, u64) {
+        match self {
+            Self::Summary(Datagram { summary, .. }) => (summary.host, summary.incarnation),
+            Self::Service(ServiceDatagram { service, .. }) => (service.host, service.incarnation),
+        }
+    }
 }
 
 /// Why bytes are no datagram of the exchange.
@@ -200,6 +216,12 @@ pub fn encode(datagram: &Datagram, out: &mut Vec<u8>) {
 /// # Errors
 /// [`Malformed`]: every byte has to be as [`encode`] writes it.
 pub fn decode(body: &[u8]) -> Result<Datagram, Malformed> {
+    let (datagram, rest) = figures(body)?;
+    rest.end().map(|()| datagram)
+}
+
+/// A datagram, and what follows its figures.
+fn figures(body: &[u8]) -> Result<(Datagram, Varints<'_>), Malformed> {
     let (head, mut fields) = Head::read(body, MAGIC)?;
     let incarnation = fields.u64("incarnation")?;
     let period = fields.u64("period")?;
@@ -208,20 +230,22 @@ pub fn decode(body: &[u8]) -> Result<Datagram, Malformed> {
     let depth = fields.u32("depth")?;
     let flows = (0..head.count).map(|_| decode_flow(&mut fields)).collect::<Result<_, _>>()?;
     let tariff = tariff::read(&mut fields)?;
-    fields.end()?;
     let summary = Summary { host: head.host, incarnation, period, depth, flows };
-    Ok(Datagram { device: head.device, terms, summary, tariff })
+    Ok((Datagram { device: head.device, terms, summary, tariff }, fields))
 }
 
-/// Reads a body of either kind.
+/// Reads a body of either kind, and what it carries beside its figures.
 ///
 /// # Errors
-/// [`Malformed`], as [`decode`].
-pub fn read(body: &[u8]) -> Result<Word, Malformed> {
+/// [`Malformed`]: every byte has to be as [`encode`], [`service::encode`] and [`proof::push`] write
+/// it.
+pub fn read(body: &[u8]) -> Result<(Word, Proof), Malformed> {
     if body.starts_with(&service::MAGIC.to_be_bytes()) {
-        return service::decode(body).map(Word::Service);
+        let (datagram, mut rest) = service::figures(body)?;
+        return Ok((Word::Service(datagram), proof::read(&mut rest)?));
     }
-    decode(body).map(Word::Summary)
+    let (datagram, mut rest) = figures(body)?;
+    Ok((Word::Summary(datagram), proof::read(&mut rest)?))
 }
 
 /// Whose body of another version this is, if it is a gate's: versions have their head in common.

@@ -6,6 +6,7 @@
 //! 1 seat     device u32, own u32, method u8, depth, period ns, threshold ns, count, member u32 ..
 //! 2 heard    the newest period of this gate, then a datagram's body
 //! 3 decided  the slots that followed, then the body of this gate's own
+//! 4 vouched  device u32, gate u32, incarnation: another gate has proven that it lives in this life
 //! ```
 //!
 //! Numbers without a width are varints. A seat begins a device anew, or goes on with other rules;
@@ -48,6 +49,15 @@ pub enum Event {
         /// Its word.
         datagram: Datagram,
     },
+    /// Another gate has proven that it lives in this life.
+    Vouched {
+        /// The device.
+        device: DeviceId,
+        /// The other gate.
+        host: HostId,
+        /// Its life.
+        incarnation: u64,
+    },
     /// A period was decided upon.
     Decided {
         /// The slots that followed.
@@ -74,6 +84,12 @@ pub fn push(out: &mut Vec<u8>, event: &Event) {
             varint::push(&mut body, u64::from(*slots));
             encode(datagram, &mut body);
             3
+        }
+        Event::Vouched { device, host, incarnation } => {
+            for number in [u64::from(device.0), u64::from(host.0), *incarnation] {
+                varint::push(&mut body, number);
+            }
+            4
         }
     };
     out.push(kind);
@@ -154,6 +170,12 @@ fn event(kind: u8, mut body: Varints<'_>) -> Result<Event, Malformed> {
             let slots = body.u32("slots")?;
             Ok(Event::Decided { slots, datagram: decode(body.0)? })
         }
+        4 => {
+            let (device, host) = (DeviceId(body.u32("device")?), HostId(body.u32("gate")?));
+            let incarnation = body.u64("incarnation")?;
+            body.end()?;
+            Ok(Event::Vouched { device, host, incarnation })
+        }
         _ => Err(Malformed::Field { name: "kind" }),
     }
 }
@@ -192,6 +214,7 @@ mod tests {
             Event::Seat { device: DeviceId(7), own: HostId(1), rules, members },
             Event::Heard { period: 8, datagram: datagram.clone() },
             Event::Decided { slots: 5, datagram },
+            Event::Vouched { device: DeviceId(7), host: HostId(2), incarnation: u64::MAX },
         ]
     }
 
@@ -218,7 +241,7 @@ mod tests {
         assert_eq!(read(&file), Ok(events()));
         for cut in MAGIC.len()..file.len() {
             let part = read(&file[..cut]).unwrap();
-            assert!(part.len() < 3 && part[..] == events()[..part.len()]);
+            assert!(part.len() < 4 && part[..] == events()[..part.len()]);
         }
     }
 

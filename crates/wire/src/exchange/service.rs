@@ -50,19 +50,15 @@ pub fn encode(datagram: &ServiceDatagram, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads the body of a datagram.
-///
-/// # Errors
-/// [`Malformed`]: every byte has to be as [`encode`] writes it.
-pub fn decode(body: &[u8]) -> Result<ServiceDatagram, Malformed> {
+/// A datagram, and what follows its figures.
+pub(super) fn figures(body: &[u8]) -> Result<(ServiceDatagram, Varints<'_>), Malformed> {
     let (head, mut fields) = Head::read(body, MAGIC)?;
     let incarnation = fields.u64("incarnation")?;
     let number = fields.u64("number")?;
     let period = fields.u64("period")?;
     let totals = (0..head.count).map(|_| decode_total(&mut fields)).collect::<Result<_, _>>()?;
-    fields.end()?;
     let service = Service { host: head.host, incarnation, number, period, totals };
-    Ok(ServiceDatagram { group: head.device, service })
+    Ok((ServiceDatagram { group: head.device, service }, fields))
 }
 
 fn decode_total(fields: &mut Varints<'_>) -> Result<(TenantName, Cost), Malformed> {

@@ -6,5 +6,6 @@ mod harness;
 mod hostile_client;
 mod hostile_server;
 mod pair;
+mod proof;
 mod server;
 mod service;

@@ -5,6 +5,7 @@ use evenkeel_core::control::name::{DeviceId, TenantName};
 use evenkeel_core::control::service::{Service, TENANTS_MAX};
 use evenkeel_core::control::summary::HostId;
 use evenkeel_core::ticket::Cost;
+use evenkeel_wire::exchange::proof::push;
 use evenkeel_wire::exchange::service::{ServiceDatagram, encode};
 use evenkeel_wire::exchange::{DATAGRAM_BYTES_MAX, Malformed, TAG_BYTES, Word, read};
 use proptest::prelude::*;
@@ -31,7 +32,7 @@ fn usual() -> ServiceDatagram {
 }
 
 fn decoded(bytes: &[u8]) -> Result<ServiceDatagram, Malformed> {
-    read(bytes).map(|word| match word {
+    read(bytes).map(|(word, _)| match word {
         Word::Service(datagram) => datagram,
         Word::Summary(other) => panic!("{other:?} is of the other kind"),
     })
@@ -80,7 +81,8 @@ fn what_is_no_datagram_is_refused_with_the_reason() {
     assert_eq!(refusal(&|bytes| bytes[0] = b'e'), Malformed::Magic);
     assert_eq!(refusal(&|bytes| bytes[2] = 1), Malformed::Version { found: 1 });
     assert_eq!(refusal(&|bytes| bytes[3] = 65), Malformed::Flows { found: 65 });
-    assert_eq!(refusal(&|bytes| bytes[3] = 1), Malformed::Trailing);
+    let questions = Malformed::Field { name: "number of questions" };
+    assert_eq!(refusal(&|bytes| bytes[3] = 1), questions);
     assert_eq!(refusal(&|bytes| bytes[3] = 3), Malformed::Short);
     for cut in 2..good.len() {
         assert_eq!(decoded(&good[..cut]), Err(Malformed::Short));
@@ -118,8 +120,10 @@ proptest! {
             let position = index.index(bytes.len());
             bytes[position] = byte;
         }
-        if let Ok(Word::Service(datagram)) = read(&bytes) {
-            prop_assert_eq!(encoded(&datagram), bytes);
+        if let Ok((Word::Service(datagram), proof)) = read(&bytes) {
+            let mut out = encoded(&datagram);
+            push(&proof, &mut out);
+            prop_assert_eq!(out, bytes);
         }
     }
 }

@@ -20,6 +20,13 @@ pub(super) fn tables(exchange: &Exchange) -> String {
         &rows,
     );
     text += &lost(exchange);
+    if let Some(seconds) = exchange.clock_off_seconds {
+        let (by, how) = (seconds.abs(), if seconds < 0.0 { "behind" } else { "ahead of" });
+        text += &format!(
+            "this gate's clock is {by:.1} s {how} the time by which the gates count: set all \
+             clocks by one time server\n"
+        );
+    }
     if exchange.has_duplicate_name {
         let own = &exchange.own;
         text += &format!("another gate is called {own} too: give each its own `own`\n");

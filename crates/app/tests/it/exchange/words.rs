@@ -49,8 +49,18 @@ impl Relay {
         }
     }
 
-    pub(super) fn end(&self) {
-        self.is_over.store(true, Ordering::Relaxed);
+    /// It is over when this is dropped, so that a test that fails does end.
+    pub(super) fn until_dropped(&self) -> Ending<'_> {
+        Ending(&self.is_over)
+    }
+}
+
+/// Ends a relay.
+pub(super) struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -68,13 +78,13 @@ fn words_that_are_lost_are_shown_by_gate_and_in_all() {
     let meeting = format!("listen = \"{listen}\"\nown = \"{}\"\npeers = {all:?}\n", all[0]);
     let one = Gate::start(&scratch, &policy_meeting(&scratch, &uri, &meeting, ""));
     std::thread::scope(|scope| {
+        let _ending = relay.until_dropped();
         scope.spawn(|| relay.run(&listen));
         let _two = Gate::start(&other, &policy(&other, &uri, &all[1], &all, ""));
         wait_for_gates(&one, 2);
         relay.is_lossy.store(true, Ordering::Relaxed);
         wait_for("losses", || (lost(&one) > 10).then_some(()));
         relay.is_lossy.store(false, Ordering::Relaxed);
-        relay.end();
     });
     let status = one.status();
     let exchange = &status["exchange"];
@@ -112,8 +122,8 @@ fn the_words_of_a_thousand_gates_all_come_in() {
     let scratch = Scratch::new();
     let (_server, uri) = pipe(&scratch);
     // Addresses where nobody listens, all on this machine.
-    let named = |gate: u32| format!("127.1.{}.{}:9", gate / 250, 1 + gate % 250);
-    let names: Vec<String> = (0..1_000).map(named).collect();
+    let address = |gate: u32| format!("127.1.{}.{}:9", gate / 250, 1 + gate % 250);
+    let names: Vec<String> = (0..1_000).map(address).collect();
     let own = free_address();
     let gate = Gate::start(&scratch, &policy(&scratch, &uri, &own, &names, ""));
     let hosts: Vec<HostId> = names.iter().map(|name| HostId::named(name)).collect();

@@ -24,6 +24,8 @@ pub(crate) struct Gate {
     pub(crate) addresses: Vec<Address>,
     /// Where it runs, if that is not the test's own network.
     host: Option<Host>,
+    /// What its environment has besides, as NAME=VALUE.
+    variables: Vec<String>,
 }
 
 impl Gate {
@@ -31,6 +33,18 @@ impl Gate {
     pub(crate) fn start(scratch: &Scratch, policy: &str) -> Self {
         let listen = "listen = [\"unix:gate.sock\"]\n";
         Self::start_at(scratch, &format!("{listen}{policy}"), vec![socket(scratch)])
+    }
+
+    /// The same with this in its environment besides, as NAME=VALUE.
+    pub(crate) fn start_with(scratch: &Scratch, policy: &str, variables: &[String]) -> Self {
+        let policy = format!("listen = [\"unix:gate.sock\"]\n{policy}");
+        std::fs::write(scratch.join("policy.toml"), policy).expect("write the policy");
+        let (folder, variables) = (scratch.path().to_path_buf(), variables.to_vec());
+        let process = spawn(&folder, None, &variables);
+        let mut gate =
+            Self { process, folder, addresses: vec![socket(scratch)], host: None, variables };
+        gate.wait_until_ready();
+        gate
     }
 
     /// The same with a TLS listener on TCP, which wants clients' certificates, besides.
@@ -61,7 +75,8 @@ impl Gate {
     fn start_at(scratch: &Scratch, policy: &str, addresses: Vec<Address>) -> Self {
         std::fs::write(scratch.join("policy.toml"), policy).expect("write the policy");
         let folder = scratch.path().to_path_buf();
-        let mut gate = Self { process: spawn(&folder, None), folder, addresses, host: None };
+        let process = spawn(&folder, None, &[]);
+        let mut gate = Self { process, folder, addresses, host: None, variables: Vec::new() };
         gate.wait_until_ready();
         gate
     }
@@ -71,8 +86,9 @@ impl Gate {
         let policy = format!("listen = [\"unix:gate.sock\"]\n{policy}");
         std::fs::write(scratch.join("policy.toml"), policy).expect("write the policy");
         let folder = scratch.path().to_path_buf();
-        let (process, host) = (spawn(&folder, Some(host)), Some(host.clone()));
-        let mut gate = Self { process, folder, addresses: vec![socket(scratch)], host };
+        let (process, host) = (spawn(&folder, Some(host), &[]), Some(host.clone()));
+        let addresses = vec![socket(scratch)];
+        let mut gate = Self { process, folder, addresses, host, variables: Vec::new() };
         gate.wait_until_ready();
         gate
     }
@@ -98,7 +114,7 @@ impl Gate {
 
     /// Starts it again after it has ended.
     pub(crate) fn restart(&mut self) {
-        self.process = spawn(&self.folder, self.host.as_ref());
+        self.process = spawn(&self.folder, self.host.as_ref(), &self.variables);
         self.wait_until_ready();
     }
 
@@ -169,11 +185,15 @@ impl Gate {
     }
 }
 
-fn spawn(folder: &Path, host: Option<&Host>) -> Process {
+fn spawn(folder: &Path, host: Option<&Host>, variables: &[String]) -> Process {
     let line = ["serve", "policy.toml", "--control", "control.sock", "--metrics", "off"];
     match host {
         Some(host) => host.start(folder, EVENKEEL, &line),
-        None => Process::start(folder, EVENKEEL, &line),
+        None if variables.is_empty() => Process::start(folder, EVENKEEL, &line),
+        None => {
+            let launcher = [&["env".to_owned()], variables].concat();
+            Process::start_by(&launcher, folder, EVENKEEL, &line)
+        }
     }
 }
 
