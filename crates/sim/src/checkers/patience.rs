@@ -17,7 +17,7 @@
 //! slots, for as long as that is; servers whose shares count together with those of others, and
 //! tiers; start-time fair queuing under a depth in bytes, whose back-fill gives the bound up on
 //! purpose; and servers where somebody has a floor, which goes first. A tenant that has the device
-//! to itself for a moment, where costs are learned, waits for as long until the others have caught up.
+//! to itself for a moment, where costs are learned, waits until the others have caught up.
 
 use std::collections::BTreeSet;
 
