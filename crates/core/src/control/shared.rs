@@ -270,7 +270,7 @@ mod tests {
         };
         queue.decide(Nanos(20), &decision);
         queue.enqueue(Nanos(20), ticket(1, 6));
-        assert_eq!(dispatched(&mut queue, Nanos(20)), [2, 6], "half a share, then who is in time");
+        assert_eq!(dispatched(&mut queue, Nanos(20)), [6, 2], "who was promised something first");
         queue.complete(Nanos(30), ticket(0, 0));
         assert!(
             queue.withdraw(Nanos(30), ticket(0, 3)) && !queue.withdraw(Nanos(30), ticket(0, 3))

@@ -376,7 +376,7 @@ mod tests {
         assert_eq!(caps[3..], [140.0], "70 were left, and at most 64 are taken back: {caps:?}");
         let tight = asks(&[(0.25, 100.0), (0.25, 200.0), (0.8, 150.0)]);
         let caps = Slack::new(SlackOptions::default()).divide(&tight, 320.0, 400.0);
-        // Half a share, 53 slots, is kept for the third, of which 20 were left, and 28 are too many.
+        // Half a share, 53 slots, is kept for the third, of which 20 were left; 28 are too many.
         assert!((caps[1] - (200.0 - 28.0 - 33.333)).abs() < 0.01 && caps[2] > 53.0, "{caps:?}");
     }
 

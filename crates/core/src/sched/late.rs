@@ -9,19 +9,20 @@
 //! V  +=  cost / weights of all who wait        at every dispatch, whoever's it is
 //! S  +=  2 cost / weight of the tenant         when its oldest late request goes
 //!
-//! S <= V   the tenant has had less than half its share: it goes before all that are in time
+//! S < V    the tenant has had less than half its share: it goes before all that are in time
 //! ```
 //!
 //! Two tenants of equal weight, one in time and one late, with requests of cost 1: V gains 1/2 with
 //! each dispatch, S of the late one gains 2, so that it goes at every fourth.
 //!
-//! Who becomes late starts at V, as in start-time fair queuing, and nobody runs up a debt: a late
-//! request that goes although its tenant is ahead, since nobody is in time, takes V along. So among
-//! themselves the late share by weight all that those in time leave.
+//! Who becomes late starts at V, as in start-time fair queuing. Where nobody is owed anything and
+//! nobody is in time, the late share all by weight, by start-time tags of their own. Nobody runs up
+//! a debt by that: S is then at most a request ahead of V. Nor is anybody owed more for it: whoever
+//! comes in time goes at once.
 //!
 //! **The bound.** While a tenant has late requests it gets half of `cost * weight / weights of all
 //! who wait`, less one of its own requests and half of one of everybody's: the shares of the late
-//! add up to half of the device at most, so that the queue of those with S <= V runs dry (the
+//! add up to half of the device at most, so that the queue of those with S < V runs dry (the
 //! argument of Goyal, Vin and Cheng 1997, theorem 2, with a server of twice the speed needed).
 //!
 //! **Cost.** O(log tenants), but for what becomes late before an older request of its tenant: that
@@ -42,8 +43,12 @@ use crate::time::Span;
 pub(crate) struct Late<E> {
     tenants: Vec<Tenant<E>>,
     /// Tenants with late requests, by S.
-    turns: IndexedHeap<Key>,
+    owed: IndexedHeap<Key>,
+    /// V.
     virtual_time: Tag,
+    /// The same tenants by whose turn it is where nobody is owed anything.
+    turns: IndexedHeap<Key>,
+    turn_time: Tag,
     /// Weights of the tenants that have something waiting, late or not.
     weights_milli: u64,
     /// Weights of those of them that have late ones.
@@ -56,9 +61,12 @@ pub(crate) struct Late<E> {
 
 #[derive(Clone, Debug)]
 struct Tenant<E> {
-    scale: Scale,
-    /// S.
-    start: Tag,
+    /// S, and what turns costs into it.
+    owed: Tag,
+    owed_scale: Scale,
+    /// The start tag of its next turn, and what turns costs into that.
+    turn: Tag,
+    turn_scale: Scale,
     /// Requests that wait, late or not.
     waiting: u32,
     /// Oldest first.
@@ -74,12 +82,32 @@ struct Entry<E> {
     what: E,
 }
 
+impl<E> Tenant<E> {
+    fn new(weight_milli: u32) -> Self {
+        Self {
+            owed: Tag(0),
+            owed_scale: Scale::new(weight_milli),
+            turn: Tag(0),
+            turn_scale: Scale::new(weight_milli),
+            waiting: 0,
+            late: VecDeque::new(),
+            pushed: 0,
+        }
+    }
+
+    fn weight_milli(&self) -> u32 {
+        self.turn_scale.weight_milli()
+    }
+}
+
 impl<E> Default for Late<E> {
     fn default() -> Self {
         Self {
             tenants: Vec::new(),
-            turns: IndexedHeap::default(),
+            owed: IndexedHeap::default(),
             virtual_time: Tag(0),
+            turns: IndexedHeap::default(),
+            turn_time: Tag(0),
             weights_milli: 0,
             overdue_milli: 0,
             length: 0,
@@ -89,40 +117,40 @@ impl<E> Default for Late<E> {
 }
 
 impl<E: Copy> Late<E> {
-    /// Adds a tenant, or changes its weight. What it is ahead of V is service that it had, worth as
-    /// much under a greater weight.
+    /// Adds a tenant, or changes its weight. What it is ahead is service that it had, worth as much
+    /// under a greater weight.
     pub(crate) fn configure(&mut self, tenant: TenantId, weight_milli: u32) {
         let count = self.tenants.len().max(tenant.index() + 1);
-        self.tenants.resize_with(count, || Tenant {
-            scale: Scale::new(weight_milli),
-            start: Tag(0),
-            waiting: 0,
-            late: VecDeque::new(),
-            pushed: 0,
-        });
+        self.tenants.resize_with(count, || Tenant::new(weight_milli));
+        self.owed.reserve_ids(count);
         self.turns.reserve_ids(count);
         let row = &mut self.tenants[tenant.index()];
-        let before = row.scale.weight_milli();
-        row.scale = Scale::new(weight_milli);
-        let after = row.scale.weight_milli();
+        let (before, after) = (row.weight_milli(), weight_milli.max(1));
+        (row.owed_scale, row.turn_scale) = (Scale::new(after), Scale::new(after));
         if row.waiting > 0 {
             self.weights_milli = self.weights_milli - u64::from(before) + u64::from(after);
         }
         if !row.late.is_empty() {
             self.overdue_milli = self.overdue_milli - u64::from(before) + u64::from(after);
         }
-        let ahead = row.start - self.virtual_time;
-        row.start = row.start.min(self.virtual_time) + ahead.rescaled(before, after).min(ahead);
+        let rescaled = |start: Tag, time: Tag| {
+            let ahead = start - time;
+            start.min(time) + ahead.rescaled(before, after).min(ahead)
+        };
+        row.owed = rescaled(row.owed, self.virtual_time);
+        row.turn = rescaled(row.turn, self.turn_time);
         self.place(tenant);
     }
 
-    /// Puts a tenant with late ones where its S belongs, or takes it out after its last.
+    /// Puts a tenant with late ones where its tags belong, or takes it out after its last.
     fn place(&mut self, tenant: TenantId) {
         let row = &self.tenants[tenant.index()];
         if row.late.is_empty() {
+            self.owed.remove(tenant.0);
             self.turns.remove(tenant.0);
         } else {
-            self.turns.set(tenant.0, Key::new(row.start, row.pushed));
+            self.owed.set(tenant.0, Key::new(row.owed, row.pushed));
+            self.turns.set(tenant.0, Key::new(row.turn, row.pushed));
         }
     }
 
@@ -131,7 +159,7 @@ impl<E: Copy> Late<E> {
         let row = &mut self.tenants[tenant.index()];
         row.waiting += 1;
         if row.waiting == 1 {
-            self.weights_milli += u64::from(row.scale.weight_milli());
+            self.weights_milli += u64::from(row.weight_milli());
         }
     }
 
@@ -140,7 +168,7 @@ impl<E: Copy> Late<E> {
         let row = &mut self.tenants[tenant.index()];
         row.waiting -= 1;
         if row.waiting == 0 {
-            self.weights_milli -= u64::from(row.scale.weight_milli());
+            self.weights_milli -= u64::from(row.weight_milli());
         }
     }
 
@@ -153,9 +181,10 @@ impl<E: Copy> Late<E> {
         let newer = row.late.iter().rev().take_while(|entry| entry.age > age).count();
         row.late.insert(row.late.len() - newer, Entry { age, cost, what });
         if row.late.len() == 1 {
-            row.start = row.start.max(self.virtual_time);
+            row.owed = row.owed.max(self.virtual_time);
+            row.turn = row.turn.max(self.turn_time);
             row.pushed = self.pushes;
-            self.overdue_milli += u64::from(row.scale.weight_milli());
+            self.overdue_milli += u64::from(row.weight_milli());
             self.place(tenant);
         }
     }
@@ -169,26 +198,41 @@ impl<E: Copy> Late<E> {
         Span(u64::try_from(stretched_ns).unwrap_or(u64::MAX))
     }
 
+    /// Whose late request goes first: who is owed most, or else whose turn it is.
+    fn first(&self) -> Option<u32> {
+        let (_, owed) = self.owed.peek()?;
+        let (_, next) = self.turns.peek()?;
+        Some(if self.is_owed(owed) { owed } else { next })
+    }
+
+    /// Whether a tenant with late ones has had less than half its share.
+    fn is_owed(&self, tenant: u32) -> bool {
+        self.tenants[tenant as usize].owed < self.virtual_time
+    }
+
     /// The late request that goes first.
     pub(crate) fn head(&self) -> Option<&E> {
-        let (_, tenant) = self.turns.peek()?;
+        let tenant = self.first()?;
         self.tenants[tenant as usize].late.front().map(|entry| &entry.what)
     }
 
     /// Whether it goes before those in time: its tenant has had less than half its share.
     pub(crate) fn is_due(&self) -> bool {
-        let first = self.turns.peek();
-        first.is_some_and(|(_, tenant)| self.tenants[tenant as usize].start <= self.virtual_time)
+        self.owed.peek().is_some_and(|(_, tenant)| self.is_owed(tenant))
     }
 
     /// Takes out the late request that goes first.
     pub(crate) fn pop(&mut self) -> Option<E> {
-        let (_, tenant) = self.turns.peek()?;
+        let tenant = self.first()?;
+        let (_, next) = self.turns.peek()?;
+        self.turn_time = self.turn_time.max(self.tenants[next as usize].turn);
         let row = &mut self.tenants[tenant as usize];
         let Entry { cost, what, .. } = row.late.pop_front()?;
-        self.virtual_time = self.virtual_time.max(row.start);
-        // Nothing is free: a tenant whose tag stood still would have all of the device.
-        row.start = row.start + row.scale.advance(Cost(cost.0.max(1).saturating_mul(2)));
+        // Nothing is free: a tenant whose tags stood still would have all of the device.
+        let cost = Cost(cost.0.max(1));
+        let half = row.owed_scale.advance(Cost(cost.0.saturating_mul(2)));
+        row.owed = row.owed.max(row.owed.min(self.virtual_time) + half);
+        row.turn = row.turn + row.turn_scale.advance(cost);
         self.leave(TenantId(tenant));
         Some(what)
     }
@@ -213,7 +257,7 @@ impl<E: Copy> Late<E> {
         self.length -= 1;
         let row = &self.tenants[tenant.index()];
         if row.late.is_empty() {
-            self.overdue_milli -= u64::from(row.scale.weight_milli());
+            self.overdue_milli -= u64::from(row.weight_milli());
         }
         self.place(tenant);
     }
@@ -257,7 +301,7 @@ mod tests {
         late.begin_wait(TenantId(0));
         (0..30).for_each(|age| push(&mut late, 1, age, ONE));
         let gone: Vec<bool> = (0..12).map(|_| dispatch(&mut late).is_some()).collect();
-        let every_fourth: Vec<bool> = (0..12).map(|index| index % 4 == 0).collect();
+        let every_fourth: Vec<bool> = (0..12).map(|index| index % 4 == 1).collect();
         assert_eq!(gone, every_fourth);
     }
 
@@ -287,6 +331,7 @@ mod tests {
             served[usize::from(popped >= 1000)] += 1;
         }
         assert_eq!(served, [300, 100]);
+        assert!(!late.is_due(), "all have had more than half");
         // Somebody in time comes: two of five in all, for half of four shares of five.
         late.begin_wait(TenantId(2));
         let due = (0..400).filter(|_| dispatch(&mut late).is_some()).count();
@@ -321,7 +366,7 @@ mod tests {
                     continue;
                 }
                 let (who, cost) = if late.is_due() {
-                    let tenant = late.turns.peek().unwrap().1 as usize;
+                    let tenant = late.first().unwrap() as usize;
                     let cost = late.tenants[tenant].late[0].cost;
                     late.pop();
                     (Some(tenant), cost)

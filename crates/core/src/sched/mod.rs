@@ -7,7 +7,7 @@
 //! | [`depth`] | the depth that SFQ(D) fills, fixed or steered | SFQ(D2), IBIS 2016 |
 //! | [`hold`] | bounded-lead hold for closed-loop tenants whose queue runs dry | this project |
 //! | [`limit`] | token-bucket limits per tenant above any policy | |
-//! | [`edf`] | earliest deadline first, late ones at half their shares | Liu and Layland 1973; Moore 1968 |
+//! | [`edf`] | deadlines, half shares for the late | Liu and Layland 1973; Moore 1968 |
 //! | [`mclock`] | floors, limits and shares by tags, over many servers | mClock, OSDI 2010 |
 //! | [`dsfq`] | total-service shares over many servers | Wang & Merchant, FAST 2007 |
 //! | [`tiered`] | shares over the devices of tiered storage together | BAA, FAST 2014 |

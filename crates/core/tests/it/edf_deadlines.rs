@@ -1,5 +1,5 @@
-//! What earliest deadline first promises: no miss while all can be met; when they cannot, half of the
-//! device for whoever is late, and hardly more than the fewest late ones for the other half.
+//! What earliest deadline first promises: no miss while all can be met; when they cannot, half of
+//! the device for whoever is late, and hardly more than the fewest late ones for the other half.
 
 use evenkeel_core::id::TenantId;
 use evenkeel_core::prng::Prng;
@@ -128,8 +128,8 @@ proptest! {
         prop_assert_eq!(late(&goals, &serve(&goals, &arrivals)), 0);
     }
 
-    /// All there at once: what the plan says is what happens, in the half that is not for late ones.
-    /// A plan cannot know who will be late by the next, and keeps some until then that come to be.
+    /// All there at once: what the plan says is what happens, in the half that is not for late
+    /// ones. A plan cannot know who will be late by the next, and keeps some until then.
     #[test]
     fn a_crowd_is_late_as_seldom_as_can_be(
         jobs in prop::collection::vec((0usize..4, 1u64..20), 200..600),
@@ -155,7 +155,7 @@ fn a_stream_in_overload_is_late_little_more_than_with_foresight() {
         let (late, fewest) =
             (late(&goals, &serve(&goals, &arrivals)), fewest_late(&goals, &arrivals));
         let count = arrivals.len();
-        println!("{load_percent} %: {late} of {count} late, {fewest} must be at half the speed");
+        println!("{load_percent} %: {late} of {count} late, {fewest} at half the speed");
         misses.push((late, fewest));
     }
     for (late, fewest) in misses {
@@ -163,8 +163,8 @@ fn a_stream_in_overload_is_late_little_more_than_with_foresight() {
     }
 }
 
-/// Who is late, or has no goal, and what it has of a device of which others ask for twice as much as
-/// there is: half its share at least from the moment that its oldest request is late, and that
+/// Who is late, or has no goal, and what it has of a device of which others ask for twice as much
+/// as there is: half its share at least from the moment that its oldest request is late, and that
 /// oldest first.
 #[test]
 fn nobody_starves_behind_those_who_can_be_met() {

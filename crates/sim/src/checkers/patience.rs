@@ -9,15 +9,15 @@
 //! owed  -=  cost                                             its oldest is dispatched; never < 0
 //! ```
 //!
-//! So `owed` is the most that is missing over any interval that ends now. What cannot be divided may
-//! be owed: a greatest request of its own, and half of one of everybody's, for these may go first.
+//! So `owed` is the most that is missing over any interval that ends now. What cannot be divided
+//! may be owed: a greatest request of its own, and half of one of everybody's: these may go first.
 //! A request larger than a unit counts by unit, each from when the one before it went.
 //!
-//! Not watched: who has a limit, whose requests wait for that; who is held to its part of the slots,
-//! for as long as that is; servers whose shares count together with those of others, and tiers;
-//! start-time fair queuing under a depth in bytes, whose back-fill gives the bound up on purpose; and
-//! servers where somebody has a floor, which goes before all shares. A tenant that has the device to
-//! itself for a moment, where costs are learned, waits for as long until the others have caught up.
+//! Not watched: who has a limit, whose requests wait for that; who is held to its part of the
+//! slots, for as long as that is; servers whose shares count together with those of others, and
+//! tiers; start-time fair queuing under a depth in bytes, whose back-fill gives the bound up on
+//! purpose; and servers where somebody has a floor, which goes first. A tenant that has the device
+//! to itself for a moment, where costs are learned, waits until the others have caught up.
 
 use std::collections::BTreeSet;
 
@@ -146,8 +146,8 @@ impl Patience {
         let Some(index) = starved else { return Ok(()) };
         let row = &self.rows[index];
         let what = format!(
-            "tenant {index}, whose oldest request waits since {:?}, lacks {:.0} ns to half its share; \
-             {:.0} are allowed",
+            "tenant {index}, whose oldest request waits since {:?}, lacks {:.0} ns to half its \
+             share; {:.0} are allowed",
             row.waiting.first(),
             row.owed,
             bound(row)
