@@ -265,7 +265,7 @@ metrics! {
     PEER_LOST = Counter "evenkeel_peer_lost_datagrams_total" ["peer"]
         "Summaries of another gate that never came, by the gaps in their numbers.";
     EXCHANGE_CLOCK_OFF = Gauge "evenkeel_exchange_clock_off_seconds" []
-        "By how much this gate's clock is ahead of the time by which the gates count periods; 0 up to two of them.";
+        "By how much this gate's clock is ahead of the gates' time; 0 up to two periods.";
     EXCHANGE_CONNECTED = Gauge "evenkeel_exchange_server_connected" ["kind"]
         "Whether the server through which gates meet is there.";
     EXCHANGE_CONNECTS = Counter "evenkeel_exchange_server_connects_total" ["kind"]

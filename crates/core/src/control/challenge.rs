@@ -9,10 +9,11 @@
 //!   life 3 counts, and no other
 //! ```
 //!
-//! All words are authenticated, but an old one stays authentic: whoever can see the network can keep
-//! words and send them later. Numbers in them tell old from new as long as they grow. They do not
-//! for a gate that has lost its count of lives, or whose clock is off; and whoever has just started
-//! remembers none. An old word does not have the answer to a number that was drawn a moment ago.
+//! All words are authenticated, but an old one stays authentic: whoever can see the network can
+//! keep words and send them later. Numbers in them tell old from new as long as they grow. They do
+//! not for a gate that has lost its count of lives, or whose clock is off; and whoever has just
+//! started remembers none. An old word does not have the answer to a number that was drawn a moment
+//! ago.
 //!
 //! Questions and answers go along in the words to all, and only while somebody doubts. Both are
 //! bounded, and lapse: what is lost is asked again when the gate is heard again.

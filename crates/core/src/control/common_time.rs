@@ -31,8 +31,8 @@
 //! proven that it speaks now ([`super::challenge`]). Others could be old words that somebody has
 //! kept.
 //!
-//! Cf. the fault-tolerant midpoint and median in Lamport and Melliar-Smith, *Synchronizing Clocks in
-//! the Presence of Faults*, JACM 1985: with more than half of the gates right, the median lies
+//! Cf. the fault-tolerant midpoint and median in Lamport and Melliar-Smith, *Synchronizing Clocks
+//! in the Presence of Faults*, JACM 1985: with more than half of the gates right, the median lies
 //! between two that are.
 
 use std::collections::BTreeMap;
@@ -208,8 +208,8 @@ impl CommonTime {
         None
     }
 
-    /// How many others are heard, and the median of all, this gate among them; of an even number the
-    /// later of the two in the middle.
+    /// How many others are heard, and the median of all, this gate among them; of an even number
+    /// the later of the two in the middle.
     fn median(&self, now: Nanos) -> (usize, i64) {
         let heard = self.votes.values().filter(|vote| now.since(vote.at) < HEARD_FOR);
         let mut offsets: Vec<i64> = heard.map(|vote| vote.offset_ns).collect();

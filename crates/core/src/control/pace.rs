@@ -9,8 +9,8 @@
 //!
 //! The instant follows from who speaks to whom, so that the words that a gate sends are as far
 //! apart as those that it gets, and nobody has to agree on anything. The window grows with the
-//! number of gates, up to an eighth of the period, and all decide by so much later: the way may take
-//! as long as before. A few gates speak at once, since nothing is gained by waiting.
+//! number of gates, up to an eighth of the period, and all decide by so much later: the way may
+//! take as long as before. A few gates speak at once, since nothing is gained by waiting.
 
 use super::summary::HostId;
 use crate::prng::Prng;

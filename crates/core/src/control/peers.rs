@@ -2,9 +2,9 @@
 //!
 //! Summaries come late, twice, in the wrong order or not at all. Only one that is newer than what
 //! is known of its host is taken; a host that has started anew counts as newer than before (its
-//! *incarnation* is greater, or was [vouched for](Peers::vouch)). A host that was silent for a period or two is taken to be as it was; then what it asks is halved with
-//! each further period, and in the end it is forgotten, so that its part goes to the others
-//! gradually.
+//! *incarnation* is greater, or was [vouched for](Peers::vouch)). A host that was silent for a
+//! period or two is taken to be as it was; then what it asks is halved with each further period,
+//! and in the end it is forgotten, so that its part goes to the others gradually.
 //!
 //! Hosts decide alike if they look at the same. So a host looks at its own summary of the period
 //! that the others' are of, not at a newer one that they cannot know yet: otherwise each takes

@@ -78,7 +78,8 @@ impl GroupSeat {
     }
 
     /// What to tell the others at the beginning of a period, of what was served in all; none if
-    /// nothing is new and nobody waits for a word. With more tenants than a word has room for, those of which most is new.
+    /// nothing is new and nobody waits for a word. With more tenants than a word has room for,
+    /// those of which most is new.
     pub(super) fn word(
         &mut self,
         period: u64,

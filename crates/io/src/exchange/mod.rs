@@ -21,8 +21,8 @@
 //! quarter of a period after its end, when the others' words of it are there. A gate that begins to
 //! count otherwise, as the others do, is a new incarnation.
 //!
-//! **Doubts.** Whoever speaks of another time, or in a life before, is asked to prove that it speaks
-//! now ([`evenkeel_core::control::challenge`]), lest old words count.
+//! **Doubts.** Whoever speaks of another time, or in a life before, is asked to prove that it
+//! speaks now ([`evenkeel_core::control::challenge`]), lest old words count.
 
 mod agreement;
 mod departures;

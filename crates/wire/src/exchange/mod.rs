@@ -18,8 +18,8 @@
 //! Numbers without a width are varints. Backlogged is in percent, and 128 more for a tenant at its
 //! limit. Costs, and floors in cost per second, are in units of 1,024 ns, latencies, windows and
 //! times in microseconds; targets of the kinds 3 and 4 have a window of a second. The tag of 16
-//! bytes follows. What asks whether another gate speaks now, and what answers that ([`proof`]), stands
-//! before the tag of either kind, where there is any.
+//! bytes follows. What asks whether another gate speaks now, and what answers that ([`proof`]),
+//! stands before the tag of either kind, where there is any.
 //!
 //! Fixed fields are big-endian, varints are LEB128 in their shortest form, so that every summary
 //! has one encoding. Times are whole microseconds ([`FlowSummary::in_microseconds`]). With one flow

@@ -1,5 +1,5 @@
-//! What words carry behind their figures: questions and answers of gates that doubt each other, read
-//! back as they were written, and refused if a single byte is not as it should be.
+//! What words carry behind their figures: questions and answers of gates that doubt each other,
+//! read back as they were written, and refused if a single byte is not as it should be.
 
 use evenkeel_core::control::challenge::{ANSWERS_MAX, ASKS_MAX, Entry, Proof};
 use evenkeel_core::control::service::Service;
