@@ -43,8 +43,8 @@ pub struct Args {
     /// The data folder of the gate, which has what was measured.
     #[arg(long, value_name = "DIR", default_value = DATA_DEFAULT)]
     data: PathBuf,
-    /// Also ask for what it needs: ports, files, drives, servers; and the gate that runs, if one does
-    /// with this data folder, who else is before its arrays. Changes nothing.
+    /// Also ask for what it needs: ports, files, drives, servers; and the gate that runs with this
+    /// data folder, if one does, who else is before its arrays. Changes nothing.
     #[arg(long)]
     live: bool,
     /// Print the findings as one JSON document.

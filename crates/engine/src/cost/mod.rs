@@ -64,8 +64,8 @@ impl CostModel {
         }
     }
 
-    /// The same for other gates, learned from so much load; [`WRITTEN`](evenkeel_core::control::tariff::WRITTEN)
-    /// of what a policy says.
+    /// The same for other gates, learned from so much load, or
+    /// [written](evenkeel_core::control::tariff::WRITTEN) in a policy.
     pub fn tariff(&self, load_s: u32) -> Tariff {
         let (read, write, flush) = self.lines();
         let rate = |line: Line| Rate { fixed: line.fixed, rate_bytes: line.rate_bytes };

@@ -5,6 +5,7 @@
 //! here and by dense index in [`Domain`].
 
 pub mod access;
+mod address;
 pub mod admission;
 pub mod check;
 mod disciplines;
@@ -30,6 +31,7 @@ use crate::lease::Times;
 use crate::pooled;
 use crate::spread::Shape;
 
+pub use address::Address;
 pub use domain::{ServerTable, TenantTable};
 /// Who decides the slots of a device that several gates share.
 pub use evenkeel_core::control::member::Method;
@@ -75,29 +77,6 @@ pub enum Mode {
     Shadow,
     /// Hold.
     Enforce,
-}
-
-/// An address to listen on or to connect to.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Address {
-    /// Host and port, as `host:port` or `[v6]:port`.
-    Tcp(String),
-    /// A unix socket.
-    Unix(PathBuf),
-}
-
-impl Address {
-    /// The address where it means the same on every host.
-    fn beyond_this_host(&self) -> Option<&str> {
-        let Self::Tcp(address) = self else { return None };
-        let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        let is_loopback = match host.parse::<IpAddr>() {
-            Ok(ip) => ip.is_loopback() || ip.is_unspecified(),
-            Err(_) => host == "localhost" || host.ends_with(".localhost"),
-        };
-        (!is_loopback).then_some(address)
-    }
 }
 
 /// Where clients connect.

@@ -1,6 +1,8 @@
 //! The thread of the exchange: what comes in from the network, from the workers and from the clock,
 //! one after the other.
 
+mod joining;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,19 +11,15 @@ use std::time::Duration;
 use evenkeel_core::control::challenge::{Challenges, Proof};
 use evenkeel_core::control::common_time::CommonTime;
 use evenkeel_core::control::loss::Words;
-use evenkeel_core::control::member::Method;
 use evenkeel_core::control::name::DeviceId;
 use evenkeel_core::control::pace;
 use evenkeel_core::control::peers::{AHEAD_MAX, HOSTS_MAX, Patience, PeerCounts, Refusal};
 use evenkeel_core::control::service::Service;
 use evenkeel_core::control::summary::{HostId, Summary};
-use evenkeel_core::control::tariff::Tariff;
 use evenkeel_core::id::TenantId;
 use evenkeel_core::ticket::Cost;
 use evenkeel_core::time::{Nanos, Span};
-use evenkeel_engine::cost::CostModel;
-use evenkeel_engine::cost::measured::Measured;
-use evenkeel_engine::policy::{self, Joint};
+use evenkeel_engine::policy;
 use evenkeel_wire::exchange::recording::Event;
 use evenkeel_wire::exchange::service::ServiceDatagram;
 use evenkeel_wire::exchange::{self as wire, DATAGRAM_BYTES_MAX, Datagram, Malformed, Word};
@@ -43,6 +41,7 @@ use super::{GroupPlace, Place, PlannedExchange, Told};
 use crate::clock::Clock;
 use crate::worker::exchange::Asked;
 use crate::worker::message::Message;
+use joining::agree;
 
 /// What the gate asks of the exchange.
 #[derive(Debug)]
@@ -239,40 +238,6 @@ impl Exchange {
             let known = self.peers.values().map(|peer| peer.name.clone());
             self.gather(&known.chain([name.clone()]).collect());
         }
-    }
-
-    /// Parts from the devices at which nobody else is heard any more, and forgets what policies of
-    /// others no longer say.
-    fn leave(&mut self, now: Nanos) {
-        for seat in self.seats.values_mut() {
-            if seat.together.settle(now) {
-                agree(&self.workers, seat);
-            }
-            if seat.together.is_left(now) {
-                let Place { domain, server, worker, backend, .. } = &seat.place;
-                tracing::info!(backend, "no other gate is heard before it: this one is alone");
-                ask(&self.workers[*worker], domain, Asked::Part { server: *server });
-            }
-        }
-    }
-
-    /// Asks the worker to divide a device with others from now on.
-    fn join(&self, seat: &Seat) {
-        let Place { domain, server, backend, worker, .. } = &seat.place;
-        let (server, backend, reply) = (*server, backend.clone(), self.told.clone());
-        ask(&self.workers[*worker], domain, Asked::Join { server, backend, reply });
-    }
-
-    /// A worker has begun to divide a device with others.
-    fn begin(&mut self, backend: &str, joint: &Joint, measured: Option<&Measured>) {
-        let members = self.members();
-        let mut seats = self.seats.values_mut();
-        let Some(seat) = seats.find(|seat| seat.place.backend == backend) else { return };
-        seat.begun(joint.depth, &members);
-        if seat.together.begun(self.clock.now(), measured.map(Measured::tariff)) {
-            agree(&self.workers, seat);
-        }
-        self.record(&members);
     }
 
     /// The gates of the exchange by number, this one among them.
@@ -542,29 +507,6 @@ impl Exchange {
         self.heard(from, &heard, outcome);
     }
 
-    /// Another gate is before a device too: the two divide it, and count alike.
-    fn come_together(
-        &mut self,
-        device: DeviceId,
-        host: HostId,
-        method: Method,
-        tariff: Option<Tariff>,
-    ) {
-        let now = self.clock.now();
-        let seat = self.seats.get_mut(&device).expect("its word was taken");
-        let begins = seat.together.hear(now, method);
-        let is_better = tariff.is_some_and(|tariff| seat.together.agree(now, host, tariff));
-        let seat = &self.seats[&device];
-        if begins {
-            let (backend, gate) = (&seat.place.backend, name_of(&self.peers, host));
-            tracing::info!(backend, gate, "is before it too: the two divide it by share");
-            self.join(seat);
-        }
-        if is_better {
-            agree(&self.workers, seat);
-        }
-    }
-
     /// Notes what came of a word.
     fn heard(&mut self, from: &Origin, word: &Heard, outcome: Result<(), Refusal>) {
         let Heard { device, host, incarnation, number, length, skew, .. } = *word;
@@ -675,13 +617,6 @@ fn drawn() -> Option<u64> {
 /// Asks a worker something about a domain. One that has ended neither answers nor serves.
 fn ask(worker: &UnboundedSender<Message>, domain: &str, asked: Asked) {
     let _ = worker.send(Message::Exchange { domain: domain.to_owned(), asked });
-}
-
-/// Lets the worker count as all gates before a device do.
-fn agree(workers: &[UnboundedSender<Message>], seat: &Seat) {
-    let cost = seat.together.tariff().map(|tariff| CostModel::of_tariff(&tariff));
-    let Place { domain, server, worker, .. } = &seat.place;
-    ask(&workers[*worker], domain, Asked::AgreeOnCost { server: *server, cost });
 }
 
 /// What another gate is called.
