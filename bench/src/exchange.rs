@@ -15,7 +15,8 @@ use evenkeel_core::control::member::Method;
 use evenkeel_core::sched::Share;
 use evenkeel_core::time::Span;
 use evenkeel_engine::policy::{
-    Backend, Discipline, Exchange, Export, Match, Meeting, Mode, Policy, Scheduling, Source, Tenant,
+    Backend, Control, Discipline, Exchange, Export, Match, Meeting, Mode, Policy, Scheduling,
+    Source, Tenant,
 };
 use evenkeel_io::gate::{DriveKind, Gate, Options};
 
@@ -134,7 +135,7 @@ fn render(count: u32, period_ms: u64, (exchange, whole): (f64, f64), is_smoke: b
 fn policy(exchange: Exchange) -> Policy {
     let scheduling = Scheduling {
         discipline: Discipline::Shared,
-        control: Some(Method::Slack),
+        control: Control::By(Method::Slack),
         ..Scheduling::default()
     };
     let export = Export {

@@ -114,7 +114,7 @@ impl Order {
     fn of(host: HostId, scheduling: &Scheduling) -> Self {
         let Scheduling { discipline, depth, hold, .. } = *scheduling;
         if discipline == Discipline::Shared {
-            let discipline = scheduling.control.unwrap_or_default().discipline();
+            let discipline = scheduling.control.method().unwrap_or_default().discipline();
             return Self::Shared { host, discipline, slots: scheduling.static_depth() };
         }
         Self::Alone { discipline, depth, hold }
@@ -217,7 +217,7 @@ pub fn scheduler_for(scheduling: &Scheduling) -> Box<dyn Scheduler> {
         // Without the others a gate is alone before the device, and has its first slots.
         Discipline::Shared => {
             let (slots, enforcement) = (scheduling.static_depth(), Enforcement::Yes);
-            let discipline = scheduling.control.unwrap_or_default().discipline();
+            let discipline = scheduling.control.method().unwrap_or_default().discipline();
             let host = HostId::default();
             let queue = SharedQueue::new(Nanos::ZERO, host, discipline, slots, enforcement);
             with_limits(queue, discipline)

@@ -48,7 +48,7 @@ fn who(device: &SharedDevice) -> String {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_engine::policy::{Method, Scheduling};
+    use evenkeel_engine::policy::{Control, Method, Scheduling};
 
     use super::*;
     use crate::status::{Detail, Exchange, SharingGate};
@@ -59,7 +59,7 @@ mod tests {
         let scheduling = &policy.backends[0].scheduling;
         policy.backends[0].scheduling = Scheduling {
             array: Some(array.to_owned()),
-            is_control_automatic: true,
+            control: Control::Automatic,
             ..scheduling.clone()
         };
         policy

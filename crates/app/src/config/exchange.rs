@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use evenkeel_core::time::Span;
-use evenkeel_engine::policy::{Depth, Exchange, Meeting, Method, Policy};
+use evenkeel_engine::policy::{Control, Depth, Exchange, Meeting, Method, Policy};
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -122,57 +122,32 @@ fn require(feature: Feature, at: Range<usize>, out: &mut Diagnostics) {
 }
 
 /// Who decides the slots of a backend, as it is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RawControl {
-    /// [`AUTOMATIC`].
-    Automatic,
-    /// [`NONE`].
-    None,
-    /// One of the controllers.
-    By(Method),
-}
-
-/// By share with the gates that are heard before the same array, if any are.
-pub(super) const AUTOMATIC: &str = "automatic";
-/// Nobody but this gate, whoever is heard.
-const NONE: &str = "none";
-
-impl RawControl {
-    /// What a backend says. Who chooses a discipline or a depth has chosen how this gate queues,
-    /// and goes on so.
-    pub(super) fn of(raw: &RawBackend) -> Self {
-        let depth = raw.depth.as_ref().map(|written| *written.get_ref());
-        let is_chosen =
-            raw.discipline.is_some() || depth.is_some_and(|one| one != Depth::Automatic);
-        let usual = if is_chosen { Self::None } else { Self::Automatic };
-        raw.control.as_ref().map_or(usual, |written| *written.get_ref())
-    }
-
-    /// The controller that is named.
-    pub(super) fn by(self) -> Option<Method> {
-        match self {
-            Self::By(method) => Some(method),
-            Self::Automatic | Self::None => None,
-        }
-    }
-}
-
-/// Who decides the slots of a backend.
-pub(super) fn control(value: &Spanned<DeValue<'_>>, out: &mut Diagnostics) -> Option<RawControl> {
-    let methods = Method::ALL.map(|method| (method.name(), RawControl::By(method)));
-    let mut choices = vec![(AUTOMATIC, RawControl::Automatic), (NONE, RawControl::None)];
+pub(super) fn control(value: &Spanned<DeValue<'_>>, out: &mut Diagnostics) -> Option<Control> {
+    let methods = Method::ALL.map(|method| (method.name(), Control::By(method)));
+    let mut choices = vec![("automatic", Control::Automatic), ("none", Control::Alone)];
     choices.extend(methods);
     values::choice(value, "a controller", &choices, out)
 }
 
-/// Who decides the slots of the backends that say nothing of it. `written` are those that do.
+/// The same where nothing is written: who chooses a discipline or a depth has chosen how this gate
+/// queues, and goes on so.
+pub(super) fn usual_control(raw: &RawBackend) -> Control {
+    let depth = raw.depth.as_ref().map(|written| *written.get_ref());
+    let is_depth_chosen = depth.is_some_and(|depth| depth != Depth::Automatic);
+    if raw.discipline.is_some() || is_depth_chosen { Control::Alone } else { Control::Automatic }
+}
+
+/// Settles who decides the slots of backends that do not say, once it is known with whom they can
+/// be shared. `written` are those that do.
 pub(super) fn settle_control(policy: &mut Policy, written: &[bool]) {
     let can_join: Vec<bool> = policy.backends.iter().map(|one| policy.can_join(one)).collect();
     for (index, backend) in policy.backends.iter_mut().enumerate() {
         let scheduling = &mut backend.scheduling;
-        scheduling.is_control_automatic &= can_join[index] || written[index];
         if scheduling.is_shared() {
-            scheduling.control.get_or_insert_default();
+            let method = scheduling.control.method().unwrap_or_default();
+            scheduling.control = Control::By(method);
+        } else if !can_join[index] && !written[index] {
+            scheduling.control = Control::Alone;
         }
     }
 }

@@ -8,8 +8,8 @@ use evenkeel_core::sched::Share;
 use evenkeel_core::time::Span;
 use evenkeel_engine::cost::{CostModel, Line};
 use evenkeel_engine::policy::{
-    Backend, Depth, Export, Group, Listener, Match, Memory, Method, Mode, NbdServer, Policy,
-    Scheduling, Sharing, Source, Tenant, Tiered, Upstream,
+    Backend, Control, Depth, Export, Group, Listener, Match, Memory, Method, Mode, NbdServer,
+    Policy, Scheduling, Sharing, Source, Tenant, Tiered, Upstream,
 };
 use evenkeel_engine::report::ServerReport;
 
@@ -202,11 +202,13 @@ fn upstream(upstream: &Upstream, text: &mut Text) {
 
 fn discipline(scheduling: &Scheduling, found: &Found, text: &mut Text) {
     text.key("discipline", quoted(scheduling.discipline.name()));
-    if let Some(control) = scheduling.control {
-        text.key("control", quoted(control.name()));
-    } else if scheduling.is_control_automatic {
-        let shares = Method::Shares.name();
-        text.automatic("control", found.is_shared.then(|| format!("{shares}, with other gates")));
+    match scheduling.control {
+        Control::By(method) => text.key("control", quoted(method.name())),
+        Control::Automatic => {
+            let by = || format!("{}, with other gates", Method::Shares.name());
+            text.automatic("control", found.is_shared.then(by));
+        }
+        Control::Alone => {}
     }
     text.optional("array", scheduling.array.as_ref());
 }

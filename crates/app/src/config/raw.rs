@@ -7,13 +7,14 @@ use std::path::PathBuf;
 use evenkeel_core::time::Span;
 use evenkeel_engine::cost::Line;
 use evenkeel_engine::policy::{
-    Address, Depth, Discipline, Match, Member, MetricsPage, Mode, Moves, NbdServer, Preference,
+    Address, Control, Depth, Discipline, Match, Member, MetricsPage, Mode, Moves, NbdServer,
+    Preference,
 };
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::diagnostic::Diagnostics;
-use super::exchange::{self, RawControl, RawExchange};
+use super::exchange::{self, RawExchange};
 use super::fields::{Fields, mismatch};
 use super::goal::Goal;
 use super::metrics::RawMetrics;
@@ -96,7 +97,7 @@ pub(super) struct RawBackend {
     pub(super) server: Written<NbdServer>,
     pub(super) tls: Written<RawUpstreamTls>,
     pub(super) discipline: Written<Discipline>,
-    pub(super) control: Written<RawControl>,
+    pub(super) control: Written<Control>,
     pub(super) array: Written<String>,
     pub(super) depth: Written<Depth>,
     pub(super) hold: Written<Span>,

@@ -13,7 +13,7 @@ use evenkeel_engine::policy::{
 use toml::Spanned;
 
 use super::diagnostic::Diagnostics;
-use super::exchange::{self, RawControl};
+use super::exchange;
 use super::goal::Goal;
 use super::places::{Part, Places};
 use super::raw::{
@@ -183,7 +183,8 @@ fn scheduling(raw: &mut RawBackend) -> Scheduling {
         RawUnit::Automatic => (default.unit_bytes, true),
         RawUnit::Bytes(bytes) => (bytes, false),
     };
-    let control = RawControl::of(raw);
+    let usual_control = exchange::usual_control(raw);
+    let control = or(raw.control.take(), usual_control);
     Scheduling {
         discipline: or(raw.discipline.take(), default.discipline),
         depth: or(raw.depth.take(), Depth::Automatic),
@@ -195,8 +196,7 @@ fn scheduling(raw: &mut RawBackend) -> Scheduling {
         // It follows from the costs that are found.
         is_unit_found: is_cost_learned && is_unit_automatic,
         capacity_iops: raw.capacity.take().map(Spanned::into_inner),
-        control: control.by(),
-        is_control_automatic: control == RawControl::Automatic,
+        control,
         array: raw.array.take().map(Spanned::into_inner),
     }
 }

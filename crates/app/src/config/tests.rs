@@ -5,8 +5,8 @@ use evenkeel_core::sched::{Floor, Limit, Share};
 use evenkeel_core::time::Span;
 use evenkeel_engine::lease::Times;
 use evenkeel_engine::policy::{
-    Depth, Discipline, Match, Meeting, Member, Method, Mode, Moves, NbdServer, Preference, Sharing,
-    Takeover,
+    Control, Depth, Discipline, Match, Meeting, Member, Method, Mode, Moves, NbdServer, Preference,
+    Sharing, Takeover,
 };
 use evenkeel_io::built::Feature;
 use proptest::prelude::*;
@@ -344,7 +344,7 @@ fn a_controller_makes_a_backend_shared_and_the_listener_names_the_gate() {
     let scheduling = &policy.backends[0].scheduling;
     assert_eq!(
         (scheduling.discipline, scheduling.control),
-        (Discipline::Shared, Some(Method::Drg))
+        (Discipline::Shared, Control::By(Method::Drg))
     );
     let exchange = policy.exchange.as_ref().unwrap();
     assert_eq!(
@@ -354,7 +354,7 @@ fn a_controller_makes_a_backend_shared_and_the_listener_names_the_gate() {
     assert_eq!(parse(&print(&policy), "printed"), Ok(policy));
     let by_word = text.replace("control = \"drg\"", "discipline = \"shared\"");
     let policy = parse(&by_word, "p").unwrap_or_else(|found| panic!("{found}"));
-    assert_eq!(policy.backends[0].scheduling.control, Some(Method::Shares));
+    assert_eq!(policy.backends[0].scheduling.control, Control::By(Method::Shares));
 }
 
 #[test]

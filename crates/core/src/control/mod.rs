@@ -91,7 +91,8 @@ pub struct View<'a> {
     pub now: Nanos,
     /// The summaries in use, one per host and by host, its own among them.
     pub known: &'a [Known],
-    /// Somebody who was heard within the last minute is heard no more, and may use the device still.
+    /// Somebody who was heard within the last minute is heard no more, and may use the device
+    /// still.
     pub has_lost: bool,
 }
 

@@ -17,7 +17,7 @@ use super::{Backend, Discipline, Policy, Reach, Tenant};
 impl Policy {
     /// The discipline of a backend for which none is named.
     pub fn default_discipline(&self, backend: usize, reach: &Reach) -> Discipline {
-        if self.backends[backend].scheduling.control.is_some() {
+        if self.backends[backend].scheduling.control.method().is_some() {
             return Discipline::Shared;
         }
         let comers = || reach.tenants(backend).iter().map(|&tenant| &self.tenants[tenant]);

@@ -9,7 +9,7 @@ use evenkeel_core::control::name::DeviceId;
 use evenkeel_core::control::summary::HostId;
 use evenkeel_core::time::Span;
 
-use super::{Backend, Depth, Group, Method, Policy, Scheduling};
+use super::{Backend, Control, Depth, Group, Method, Policy, Scheduling};
 use crate::cost::CostModel;
 
 /// The latency that PARDA holds a device at where nothing else is said: the default of the product
@@ -105,9 +105,10 @@ impl Exchange {
 
     /// By what the slots of a backend are decided; none if it is not shared.
     pub fn rules(&self, scheduling: &Scheduling) -> Option<Rules> {
-        let method = match scheduling.control.filter(|_| scheduling.is_shared()) {
-            None if scheduling.is_control_automatic => Method::Shares,
-            control => control?,
+        let method = match scheduling.control {
+            Control::Automatic => Method::Shares,
+            Control::By(method) if scheduling.is_shared() => method,
+            Control::By(_) | Control::Alone => return None,
         };
         let threshold = match scheduling.depth {
             Depth::Adaptive { read_goal, .. } => read_goal,

@@ -11,7 +11,7 @@
 
 use evenkeel_core::time::Span;
 
-use super::{Depth, Discipline, Method, Policy, Scheduling};
+use super::{Control, Depth, Discipline, Method, Policy, Scheduling};
 use crate::cost::CostModel;
 use crate::policy::{Backend, Sharing};
 use crate::report::ServerReport;
@@ -46,7 +46,7 @@ impl Joint {
         let is_unit_found = alone.is_unit_found;
         Scheduling {
             discipline: Discipline::Shared,
-            control: Some(Method::Shares),
+            control: Control::By(Method::Shares),
             depth: Depth::Requests(self.depth),
             hold: Span::ZERO,
             unit_bytes: if is_unit_found {
@@ -93,7 +93,7 @@ impl Policy {
     pub fn exchanged_backends(&self) -> impl Iterator<Item = (usize, &Backend)> {
         let is_exchanged = |backend: &Backend| {
             let scheduling = &backend.scheduling;
-            scheduling.is_shared() || scheduling.is_control_automatic
+            scheduling.is_shared() || scheduling.control == Control::Automatic
         };
         self.backends.iter().enumerate().filter(move |(_, backend)| is_exchanged(backend))
     }
@@ -178,11 +178,11 @@ mod tests {
             depth: Depth::Automatic,
             is_cost_learned: true,
             is_unit_found: true,
-            is_control_automatic: true,
+            control: Control::Automatic,
             ..Scheduling::default()
         };
         let together = joint.scheduling(&found);
-        assert!(together.is_shared() && together.control == Some(Method::Shares));
+        assert!(together.is_shared() && together.control == Control::By(Method::Shares));
         assert_eq!((together.depth, together.unit_bytes), (Depth::Requests(12), 1 << 16));
         let agreed = CostModel::PerRequest;
         assert_eq!(together.with_cost_of_array(agreed).cost, agreed);

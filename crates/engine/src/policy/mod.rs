@@ -41,7 +41,7 @@ pub use exchange::{Exchange, Meeting};
 pub use joint::Joint;
 pub use preference::{HostFigures, MetricsPage, Preference};
 pub use reach::Reach;
-pub use scheduling::Scheduling;
+pub use scheduling::{Control, Scheduling};
 pub use server::NbdServer;
 
 /// Everything the operator decided.

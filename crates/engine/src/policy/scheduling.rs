@@ -30,13 +30,33 @@ pub struct Scheduling {
     /// ([`CostModel::PerRequest`]); promises are held against it. A linear model needs none: its
     /// device gives one second of service per second.
     pub capacity_iops: Option<u64>,
-    /// Who decides the slots under [`Discipline::Shared`]; none under any other.
-    pub control: Option<Method>,
-    /// Once another gate is heard before the same array, the two divide it by
-    /// [`Method::Shares`](super::Method::Shares), whatever is said here ([`Joint`](super::Joint)).
-    pub is_control_automatic: bool,
+    /// Who decides the slots; a method under [`Discipline::Shared`], and none under any other.
+    pub control: Control,
     /// What the gates that share the device call it; see [`Backend::array`](super::Backend::array).
     pub array: Option<String>,
+}
+
+/// Who decides the slots of a backend.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Control {
+    /// This gate, whoever else is before the device.
+    #[default]
+    Alone,
+    /// This gate until it hears another before the same array; then all of them, by
+    /// [`Method::Shares`], whatever the discipline is here ([`Joint`](super::Joint)).
+    Automatic,
+    /// All gates before the device, by this.
+    By(Method),
+}
+
+impl Control {
+    /// By what all gates decide, where they always do.
+    pub fn method(self) -> Option<Method> {
+        match self {
+            Self::By(method) => Some(method),
+            Self::Alone | Self::Automatic => None,
+        }
+    }
 }
 
 impl Default for Scheduling {
@@ -51,8 +71,7 @@ impl Default for Scheduling {
             is_unit_found: false,
             answers_at_once: false,
             capacity_iops: None,
-            control: None,
-            is_control_automatic: false,
+            control: Control::Alone,
             array: None,
         }
     }
@@ -76,7 +95,7 @@ impl Scheduling {
     /// at a shared device until the first decision.
     pub(crate) fn static_depth(&self) -> u32 {
         match self.depth {
-            Depth::Automatic if self.control == Some(Method::Shares) => SLOTS_FIRST,
+            Depth::Automatic if self.control == Control::By(Method::Shares) => SLOTS_FIRST,
             Depth::Automatic => STATIC_DEPTH,
             depth => depth.units_max(self.unit_bytes),
         }

@@ -7,7 +7,7 @@ use evenkeel_core::time::Span;
 use evenkeel_engine::cost::{CostModel, Line};
 use evenkeel_engine::policy::check::{Place, Severity};
 use evenkeel_engine::policy::{
-    Address, Backend, CacheDevice, Depth, Discipline, Exchange, Export, Group, Listener,
+    Address, Backend, CacheDevice, Control, Depth, Discipline, Exchange, Export, Group, Listener,
     ListenerTls, MOVER_TENANT, Match, Meeting, Member, Method, Mode, Moves, NbdServer, Policy,
     Scheduling, Sharing, Source, Store, StoreCache, Takeover, Tenant, Tiered, Upstream,
 };

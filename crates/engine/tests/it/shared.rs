@@ -8,13 +8,13 @@ use evenkeel_core::id::{ServerId, TenantId};
 use evenkeel_core::sched::{Limit, Share};
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
-use evenkeel_engine::policy::{Depth, Discipline, Domain, Method, Mode, Scheduling};
+use evenkeel_engine::policy::{Control, Depth, Discipline, Domain, Method, Mode, Scheduling};
 use evenkeel_engine::{Engine, Input, Output, Request, Target};
 
 const SERVER: ServerId = ServerId(0);
 
 fn domain(mode: Mode, discipline: Discipline) -> Domain {
-    let (depth, control) = (Depth::Requests(2), Some(Method::Slack));
+    let (depth, control) = (Depth::Requests(2), Control::By(Method::Slack));
     let scheduling = Scheduling { discipline, depth, control, ..Scheduling::default() };
     let promised = Share { latency_goal: Span::from_millis(20), ..Share::default() };
     Domain {
@@ -121,7 +121,7 @@ fn what_waits_survives_a_change_of_the_discipline_and_back() {
 fn a_limit_of_its_own_is_no_part_of_the_response_time() {
     for method in [Method::Slack, Method::Shares] {
         let mut domain = domain(Mode::Enforce, Discipline::Shared);
-        domain.servers[0].1.control = Some(method);
+        domain.servers[0].1.control = Control::By(method);
         domain.tenants[1].1.limit = Limit { rate_iops: 10, burst_requests: 1, ..Limit::default() };
         let mut engine = Engine::new(Nanos(0), &domain);
         (0..2).for_each(|slot| arrive(&mut engine, Nanos(0), slot, 1));

@@ -7,7 +7,7 @@ use evenkeel_core::sched::Share;
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::cost::{CostModel, Line};
-use evenkeel_engine::policy::{Depth, Discipline, Domain, Method, Mode, Scheduling};
+use evenkeel_engine::policy::{Control, Depth, Discipline, Domain, Method, Mode, Scheduling};
 use evenkeel_engine::report::{Culprit, DomainReport};
 use evenkeel_engine::{Engine, Input, Output, Request, Target};
 
@@ -333,7 +333,7 @@ fn an_export_that_stalls_in_step_with_the_looks_takes_no_slots_either() {
 fn shared(slots: u32, clients: &[Client]) -> Scene {
     let mut domain = domain(Depth::Requests(slots), clients);
     let scheduling = &mut domain.servers[0].1;
-    (scheduling.discipline, scheduling.control) = (Discipline::Shared, Some(Method::Shares));
+    (scheduling.discipline, scheduling.control) = (Discipline::Shared, Control::By(Method::Shares));
     let mut scene = Scene::new(1, clients);
     scene.engine = Engine::new(Nanos::ZERO, &domain);
     scene

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use evenkeel_engine::cost::CostModel;
 use evenkeel_engine::cost::measured::Measured;
-use evenkeel_engine::policy::{self, Joint};
+use evenkeel_engine::policy::{self, Control, Joint};
 
 use super::{Domain, ServerId};
 
@@ -21,7 +21,7 @@ impl Together {
     pub(super) fn apply(&self, policy: &mut policy::Domain) {
         for (server, joint) in &self.joints {
             let (_, scheduling) = &mut policy.servers[server.index()];
-            if scheduling.is_control_automatic {
+            if scheduling.control == Control::Automatic {
                 *scheduling = joint.scheduling(scheduling);
             }
         }

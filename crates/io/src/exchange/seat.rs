@@ -192,8 +192,8 @@ impl Seat {
             ..DeviceReport::default()
         };
         if !report.is_divided {
-            report.reason = "no other gate is heard before it: this gate is alone".to_owned();
-            return report;
+            let reason = "no other gate is heard before it: this gate is alone".to_owned();
+            return DeviceReport { reason, ..report };
         }
         let Some(Outcome { decision, known, is_held }) = &self.last else { return report };
         (report.slots, report.slots_all) = (decision.slots, decision.slots_all);

@@ -388,7 +388,7 @@ impl Exchange {
             return;
         };
         let summary = Summary { host: self.own, incarnation: self.incarnation.number(), ..summary };
-        let (terms, tariff) = (seat.terms(), seat.together.to_tell());
+        let (terms, tariff) = (seat.terms(), seat.together.next_told());
         let datagram = Datagram { device, terms, summary, tariff };
         let mut body = Vec::new();
         wire::encode(&datagram, &mut body);

@@ -142,7 +142,7 @@ impl Together {
     /// Whether something else counts now than before.
     pub(super) fn settle(&mut self, now: Nanos) -> bool {
         let elsewhere = self.fresh(now).map(|(_, tariff)| tariff);
-        let counts = self.written.or(elsewhere).or(self.learned.tariff());
+        let counts = self.written.or(elsewhere).or_else(|| self.learned.tariff());
         let has_changed = counts != self.in_force;
         if has_changed {
             (self.in_force, self.words) = (counts, 0);
@@ -156,10 +156,10 @@ impl Together {
     }
 
     /// What the next word says of it.
-    pub(super) fn to_tell(&mut self) -> Option<Tariff> {
+    pub(super) fn next_told(&mut self) -> Option<Tariff> {
         let is_due = self.words.is_multiple_of(TOLD_EVERY);
         self.words += 1;
-        self.written.or(self.learned.tariff()).filter(|_| is_due)
+        self.written.or_else(|| self.learned.tariff()).filter(|_| is_due)
     }
 
     /// Which gate's policy says otherwise than this one's, and what it does.
@@ -207,17 +207,17 @@ mod tests {
     #[test]
     fn what_requests_take_is_told_now_and_then_and_when_it_changes() {
         let mut together = Together::new(true, None);
-        assert_eq!(together.to_tell(), None);
+        assert_eq!(together.next_told(), None);
         assert!(together.begun(at_s(1), Some(tariff(5))));
-        let told = |together: &mut Together| (0..50).filter_map(|_| together.to_tell()).count();
+        let told = |together: &mut Together| (0..50).filter_map(|_| together.next_told()).count();
         assert_eq!(told(&mut together), 2);
-        let _ = together.to_tell();
+        let _ = together.next_told();
         assert!(
             together.agree(at_s(2), HostId(2), tariff(9))
                 && !together.agree(at_s(2), HostId(2), tariff(5))
         );
-        assert_eq!(together.to_tell(), Some(tariff(9)), "it has changed");
-        assert_eq!(together.to_tell(), None);
+        assert_eq!(together.next_told(), Some(tariff(9)), "it has changed");
+        assert_eq!(together.next_told(), None);
     }
 
     #[test]
@@ -228,7 +228,7 @@ mod tests {
                 && together.agree(at_s(2), HostId(2), tariff(WRITTEN))
         );
         assert_eq!(together.tariff(), Some(tariff(WRITTEN)));
-        assert_eq!(together.to_tell(), Some(tariff(9)), "it is for whoever wrote it to tell");
+        assert_eq!(together.next_told(), Some(tariff(9)), "it is for whoever wrote it to tell");
         assert!(
             !together.agree(at_s(50), HostId(2), tariff(WRITTEN)) && !together.settle(at_s(109))
         );
@@ -240,7 +240,7 @@ mod tests {
         assert!(!together.agree(at_s(112), HostId(2), dearer), "each by its own");
         let otherwise = Difference::Cost { other: dearer, own: tariff(WRITTEN) };
         assert_eq!(together.difference(at_s(113)), Some((HostId(2), otherwise)));
-        assert_eq!(together.to_tell(), Some(tariff(WRITTEN)));
+        assert_eq!(together.next_told(), Some(tariff(WRITTEN)));
         assert_eq!(together.difference(at_s(180)), None);
     }
 }

@@ -248,13 +248,13 @@ impl<'a, D: Device> World<'a, D> {
             // A refusal is counted by the receiver; here nobody has to hear of it.
             _ = self.gates[to.0 as usize].member.hear(self.period, summary);
         }
-        let mut slots_milli = vec![0; self.gates.len()];
+        let mut slots_milli = Vec::new();
         for index in 0..self.gates.len() {
             let gate = &mut self.gates[index];
-            let Some(own) = gate.own.take() else { continue };
+            let own = gate.own.take().expect("a period has ended at every gate");
             let outcome = gate.member.decide(own);
             gate.queue.decide(now, &outcome.decision);
-            slots_milli[index] = slots(&outcome.decision);
+            slots_milli.push(slots(&outcome.decision));
             if index == 0 {
                 self.record.depths.push(outcome.decision.slots_all);
             }

@@ -8,7 +8,9 @@ use evenkeel_core::time::Span;
 
 use super::listeners::{check_address, host_and_port};
 use super::{Findings, Place};
-use crate::policy::{Address, Backend, Exchange, Group, Meeting, Method, Policy, Sharing, Tenant};
+use crate::policy::{
+    Address, Backend, Control, Exchange, Group, Meeting, Method, Policy, Sharing, Tenant,
+};
 
 /// A shorter period is beyond timers; a longer one is no control.
 const PERIOD: std::ops::RangeInclusive<Span> = Span::from_millis(20)..=Span::from_secs(10);
@@ -70,8 +72,8 @@ pub(super) fn check(policy: &Policy, found: &mut Findings) {
 
 fn check_control(index: usize, backend: &Backend, found: &mut Findings) {
     let scheduling = &backend.scheduling;
-    let (is_shared, has_control) = (scheduling.is_shared(), scheduling.control.is_some());
-    if scheduling.array.is_some() && !is_shared && !scheduling.is_control_automatic {
+    let (is_shared, has_control) = (scheduling.is_shared(), scheduling.control.method().is_some());
+    if scheduling.array.is_some() && !is_shared && scheduling.control != Control::Automatic {
         found.warning(
             at_backend(index, "scheduling.array"),
             format!(
@@ -150,7 +152,7 @@ fn check_shared(policy: &Policy, index: usize, backend: &Backend, found: &mut Fi
 /// One controller divides a device between gates by shares: whoever wrote some and has another
 /// hears of it.
 fn check_shares(policy: &Policy, index: usize, backend: &Backend, found: &mut Findings) {
-    if backend.scheduling.control == Some(Method::Shares) {
+    if backend.scheduling.control == Control::By(Method::Shares) {
         return;
     }
     let reach = policy.reach();
@@ -159,7 +161,7 @@ fn check_shares(policy: &Policy, index: usize, backend: &Backend, found: &mut Fi
     if weights.len() < 2 {
         return;
     }
-    let control = backend.scheduling.control.unwrap_or_default().name();
+    let control = backend.scheduling.control.method().unwrap_or_default().name();
     found.warning(
         at_backend(index, "scheduling.control"),
         format!("{control} does not divide {:?} among tenants by their shares", backend.name),

@@ -8,7 +8,7 @@ use crate::cost::CostModel;
 use crate::policy::admission::{
     Admission, Capacity, Device, FLOOR_REQUEST_BYTES, Measurements, Outcome, Pool, PoolId,
 };
-use crate::policy::{Backend, Discipline, Method, Policy, Reach, Sharing, Tenant};
+use crate::policy::{Backend, Control, Discipline, Method, Policy, Reach, Sharing, Tenant};
 
 pub(super) const FLOOR: &str = "share.floor";
 const GOAL: &str = "share.latency_goal";
@@ -163,7 +163,7 @@ fn check_discipline(policy: &Policy, index: usize, comers: &Comers, found: &mut 
 /// Whether gates that share the backend keep floors and goals there together.
 fn keeps_both(backend: &Backend) -> bool {
     let scheduling = &backend.scheduling;
-    scheduling.discipline == Discipline::Shared && scheduling.control == Some(Method::Shares)
+    scheduling.discipline == Discipline::Shared && scheduling.control == Control::By(Method::Shares)
 }
 
 /// A device that does nothing else still takes its idle time, if anybody says what that is.

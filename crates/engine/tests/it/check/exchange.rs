@@ -18,7 +18,7 @@ fn shared(p: &mut Policy) {
         period: Span::from_millis(100),
         record: None,
     });
-    p.backends[1].scheduling.control = Some(Method::Slack);
+    p.backends[1].scheduling.control = Control::By(Method::Slack);
     p.settle_disciplines(|_| true);
 }
 
@@ -59,7 +59,7 @@ fn shares_that_a_control_does_not_hold_are_said() {
     let with = |method: Method, weight_milli: u32, exports: Vec<Export>| {
         move |p: &mut Policy| {
             shared(p);
-            p.backends[1].scheduling.control = Some(method);
+            p.backends[1].scheduling.control = Control::By(method);
             p.tenants[1].share.weight_milli = weight_milli;
             p.exports.extend(exports);
         }
@@ -118,7 +118,7 @@ fn an_exchange_has_peers_that_can_be_told_apart() {
     warns(at("peers"), with_exchange(|it| it.meeting = listed(here, &[here])));
     warns(at(""), |p| {
         shared(p);
-        p.backends[1].scheduling.control = None;
+        p.backends[1].scheduling.control = Control::Alone;
         p.settle_disciplines(|_| true);
     });
 }
