@@ -10,7 +10,7 @@
 //! By arrival: a request is late when it has waited for its target, or for a second without one.
 //!
 //! The late go by weight, each tenant's oldest first, and half of their tenants' shares is theirs
-//! whoever is in time ([`crate::sched::late`]). Beyond that they have what those in time leave; by
+//! whoever is in time (`sched::late`). Beyond that they have what those in time leave; by
 //! arrival also whatever is older than what waits in time.
 //!
 //! ```text

@@ -1,7 +1,7 @@
 //! Arrival order: what storage does when nobody schedules it, and so the baseline.
 //!
 //! With a depth, at most that many tickets are with the device; without one, whatever arrives goes.
-//! What has waited for a second goes by weight, each tenant's oldest first ([`super::late`]): a
+//! What has waited for a second goes by weight, each tenant's oldest first (`sched::late`): a
 //! flood that nobody can serve keeps nobody else from the device.
 
 use std::collections::VecDeque;

@@ -19,7 +19,7 @@
 //!   many arrivals while there is more to do than time for it. It gives up long requests rather
 //!   than many short ones. What it gave up may be met after all if less arrives than did before.
 //! - **Late ones** have half of their tenants' shares at least, each tenant's oldest first, and
-//!   beyond that what those on time leave ([`super::late`]). So nobody starves, and of the requests
+//!   beyond that what those on time leave (`sched::late`). So nobody starves, and of the requests
 //!   on time no more are given up for the late than half of the device can serve. Where all tenants
 //!   ask for more than they can have for long, more are late than would have to be: whoever serves
 //!   as few late ones as can be lets some wait for ever.
