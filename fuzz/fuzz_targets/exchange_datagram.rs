@@ -7,7 +7,7 @@ use evenkeel_core::control::common_time::CommonTime;
 use evenkeel_core::control::member::{Member, Method, Rules};
 use evenkeel_core::control::service::{ServedByOthers, Service};
 use evenkeel_core::control::summary::{HostId, Summary};
-use evenkeel_core::control::tariff::Agreed;
+use evenkeel_core::control::array_cost::Agreed;
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_wire::exchange::{
     Datagram, MAGIC, VERSION, Word, encode, opened, proof, read, service,
@@ -48,8 +48,8 @@ fn decide(summary: &Summary) {
 /// Whatever is taken over of what requests take is a device's.
 fn agree(datagram: &Datagram) {
     let mut agreed = Agreed::default();
-    if datagram.tariff.is_some_and(|tariff| agreed.hear(tariff)) {
-        assert!(agreed.tariff().is_some_and(|tariff| tariff.is_plausible()));
+    if datagram.cost.is_some_and(|cost| agreed.hear(cost)) {
+        assert!(agreed.cost().is_some_and(|cost| cost.is_plausible()));
     }
 }
 

@@ -1,7 +1,7 @@
 //! The exchange with other gates in the status document: who is there, and what was decided from
 //! what.
 
-use evenkeel_core::control::tariff::{Rate, Tariff};
+use evenkeel_core::control::array_cost::{ArrayCost, Rate};
 use evenkeel_core::time::Span;
 use evenkeel_io::exchange::{
     DeviceReport, ElsewhereReport, ExchangeReport, GroupReport, HostReport, PeerReport,
@@ -342,7 +342,7 @@ impl From<&DeviceReport> for SharedDevice {
             array: report.array.clone(),
             control: report.method.name().to_owned(),
             is_divided: report.is_divided,
-            cost: report.tariff.as_ref().map(AgreedCost::from),
+            cost: report.cost.as_ref().map(AgreedCost::from),
             period_seconds: report.period.as_secs_f64(),
             decisions: report.decisions,
             slots: report.slots,
@@ -356,17 +356,17 @@ impl From<&DeviceReport> for SharedDevice {
     }
 }
 
-impl From<&Tariff> for AgreedCost {
-    fn from(tariff: &Tariff) -> Self {
+impl From<&ArrayCost> for AgreedCost {
+    fn from(cost: &ArrayCost) -> Self {
         let line = |rate: Rate| LineFound {
             fixed_seconds: rate.fixed.as_secs_f64(),
             mib_seconds: f64::from(1 << 20) / rate.rate_bytes as f64,
             size_bytes: None,
         };
         Self {
-            read: line(tariff.read),
-            write: line(tariff.write),
-            load_seconds: (!tariff.is_written()).then(|| f64::from(tariff.load_s)),
+            read: line(cost.read),
+            write: line(cost.write),
+            load_seconds: (!cost.is_written()).then(|| f64::from(cost.load_s)),
         }
     }
 }

@@ -276,7 +276,7 @@ fn what_strangers_send_is_refused_and_counted() {
     let mut body = Vec::new();
     let terms = Terms::new(Method::Slack, Span::from_millis(200));
     let device = DeviceId::named("test", "array");
-    encode(&Datagram { device, terms, summary, tariff: None }, &mut body);
+    encode(&Datagram { device, terms, summary, cost: None }, &mut body);
     let forged = sealed(body, [7; 16]);
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     for _ in 0..5 {

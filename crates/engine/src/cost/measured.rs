@@ -5,7 +5,7 @@
 //! force are found or written. A promise is held against it once [`PROVEN_AFTER`] of load was seen;
 //! what was seen of less is provisional.
 
-use evenkeel_core::control::tariff::{LOAD_MAX_S, Tariff};
+use evenkeel_core::control::array_cost::{ArrayCost, LOAD_MAX_S};
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Span;
 
@@ -62,9 +62,9 @@ impl Measured {
     }
 
     /// The same for other gates before the device.
-    pub fn tariff(&self) -> Tariff {
+    pub fn for_other_gates(&self) -> ArrayCost {
         let load_s = u32::try_from(self.load.0 / Span::from_secs(1).0).unwrap_or(u32::MAX);
-        self.model().tariff(load_s.min(LOAD_MAX_S))
+        self.model().for_other_gates(load_s.min(LOAD_MAX_S))
     }
 
     /// Whether enough load was seen to hold promises against it.

@@ -6,7 +6,7 @@
 pub mod learned;
 pub mod measured;
 
-use evenkeel_core::control::tariff::{Rate, Tariff};
+use evenkeel_core::control::array_cost::{ArrayCost, Rate};
 use evenkeel_core::ticket::{Cost, Kind};
 use evenkeel_core::time::Span;
 
@@ -65,17 +65,17 @@ impl CostModel {
     }
 
     /// The same for other gates, learned from so much load, or
-    /// [written](evenkeel_core::control::tariff::WRITTEN) in a policy.
-    pub fn tariff(&self, load_s: u32) -> Tariff {
+    /// [written](evenkeel_core::control::array_cost::WRITTEN) in a policy.
+    pub fn for_other_gates(&self, load_s: u32) -> ArrayCost {
         let (read, write, flush) = self.lines();
         let rate = |line: Line| Rate { fixed: line.fixed, rate_bytes: line.rate_bytes };
-        Tariff { load_s, read: rate(read), write: rate(write), flush }
+        ArrayCost { load_s, read: rate(read), write: rate(write), flush }
     }
 
     /// What other gates say that requests cost.
-    pub fn of_tariff(tariff: &Tariff) -> Self {
+    pub fn of_other_gates(cost: &ArrayCost) -> Self {
         let line = |rate: Rate| Line { fixed: rate.fixed, rate_bytes: rate.rate_bytes };
-        Self::Linear { read: line(tariff.read), write: line(tariff.write), flush: tariff.flush }
+        Self::Linear { read: line(cost.read), write: line(cost.write), flush: cost.flush }
     }
 
     /// The cost of one request of `size_bytes`.
@@ -93,7 +93,7 @@ impl CostModel {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_core::control::tariff::WRITTEN;
+    use evenkeel_core::control::array_cost::WRITTEN;
 
     use super::*;
 
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn other_gates_count_as_this_one_does() {
         for model in [CostModel::default(), CostModel::PerRequest] {
-            let theirs = CostModel::of_tariff(&model.tariff(WRITTEN));
+            let theirs = CostModel::of_other_gates(&model.for_other_gates(WRITTEN));
             for (kind, size_bytes) in [(Kind::Read, 512), (Kind::Write, 1 << 24), (Kind::Flush, 0)]
             {
                 let costs = [model, theirs].map(|model| model.cost(kind, size_bytes));

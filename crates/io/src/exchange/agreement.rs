@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evenkeel_core::control::array_cost::{ArrayCost, Rate};
 use evenkeel_core::control::member::Method;
 use evenkeel_core::control::name::TenantNumber;
 use evenkeel_core::control::peers::Known;
 use evenkeel_core::control::summary::HostId;
-use evenkeel_core::control::tariff::{Rate, Tariff};
 
 /// A difference to one other gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,9 +19,9 @@ pub(super) enum Difference {
     /// Its policy says otherwise what requests cost than this gate's.
     Cost {
         /// What it says.
-        other: Tariff,
+        other: ArrayCost,
         /// What this gate's says.
-        own: Tariff,
+        own: ArrayCost,
     },
 }
 
@@ -95,7 +95,7 @@ impl Difference {
 }
 
 /// What costs something else, and the two costs.
-fn costs(other: &Tariff, own: &Tariff) -> (&'static str, [String; 2]) {
+fn costs(other: &ArrayCost, own: &ArrayCost) -> (&'static str, [String; 2]) {
     let rate = |rate: Rate| format!("{} and {} KiB/s", rate.fixed, rate.rate_bytes >> 10);
     if other.read != own.read {
         ("reads", [rate(other.read), rate(own.read)])
@@ -112,8 +112,8 @@ fn share(milli: u32) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_core::control::array_cost::WRITTEN;
     use evenkeel_core::control::summary::{FlowSummary, Summary};
-    use evenkeel_core::control::tariff::WRITTEN;
     use evenkeel_core::time::Span;
 
     use super::*;
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn another_cost_is_told_with_both() {
         let rate = |ms| Rate { fixed: Span::from_millis(ms), rate_bytes: 1 << 20 };
-        let tariff = |read_ms, write_ms| Tariff {
+        let cost = |read_ms, write_ms| ArrayCost {
             load_s: WRITTEN,
             read: rate(read_ms),
             write: rate(write_ms),
@@ -158,10 +158,10 @@ mod tests {
             Difference::Cost { other, own }.text("two", Method::Shares, |_| unreachable!())
         };
         assert_eq!(
-            text(tariff(5, 9), tariff(3, 9)),
+            text(cost(5, 9), cost(3, 9)),
             "two counts reads at 5 ms and 1024 KiB/s, this gate at 3 ms and 1024 KiB/s: use one \
              `cost`"
         );
-        assert!(text(tariff(3, 9), tariff(3, 4)).contains("counts writes at 9 ms"));
+        assert!(text(cost(3, 9), cost(3, 4)).contains("counts writes at 9 ms"));
     }
 }

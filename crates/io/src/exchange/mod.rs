@@ -46,9 +46,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use evenkeel_core::control::array_cost::{ArrayCost, WRITTEN};
 use evenkeel_core::control::name::DeviceId;
 use evenkeel_core::control::summary::Summary;
-use evenkeel_core::control::tariff::{Tariff, WRITTEN};
 use evenkeel_core::id::TenantId;
 use evenkeel_core::sched::Share;
 use evenkeel_core::ticket::Cost;
@@ -119,7 +119,7 @@ pub(crate) struct Place {
     /// It is divided with others only once they are heard.
     pub(crate) is_automatic: bool,
     /// What the policy says that requests cost.
-    pub(crate) written: Option<Tariff>,
+    pub(crate) written: Option<ArrayCost>,
 }
 
 fn named_share((name, share): &(String, Share)) -> (String, u32) {
@@ -127,8 +127,8 @@ fn named_share((name, share): &(String, Share)) -> (String, u32) {
 }
 
 /// What the policy says that requests cost, if it does not leave that to the gate.
-fn written_tariff(scheduling: &policy::Scheduling) -> Option<Tariff> {
-    (!scheduling.is_cost_learned).then(|| scheduling.cost.tariff(WRITTEN))
+fn written_array_cost(scheduling: &policy::Scheduling) -> Option<ArrayCost> {
+    (!scheduling.is_cost_learned).then(|| scheduling.cost.for_other_gates(WRITTEN))
 }
 
 impl PlannedExchange {
@@ -153,7 +153,7 @@ impl PlannedExchange {
                 rules: settings.rules(&backend.scheduling)?,
                 tenants: domain.domain.tenants.iter().map(named_share).collect(),
                 is_automatic: !backend.scheduling.is_shared(),
-                written: written_tariff(&backend.scheduling),
+                written: written_array_cost(&backend.scheduling),
             })
         };
         let group = |(group, cost): (&policy::Group, CostModel)| {

@@ -1,9 +1,9 @@
 //! How the exchange stands, for people and programs.
 
+use evenkeel_core::control::array_cost::ArrayCost;
 use evenkeel_core::control::loss::Words;
 use evenkeel_core::control::member::Method;
 use evenkeel_core::control::peers::PeerCounts;
-use evenkeel_core::control::tariff::Tariff;
 use evenkeel_core::time::Span;
 
 /// The exchange at one instant.
@@ -137,7 +137,7 @@ pub struct DeviceReport {
     /// Requests that all gates together are meant to have there; zero if nobody knows.
     pub slots_all: u32,
     /// What all gates agree that requests take there; none if each goes by its policy.
-    pub tariff: Option<Tariff>,
+    pub cost: Option<ArrayCost>,
     /// Why it is not more, in words.
     pub reason: String,
     /// Names of this gate's tenants whose targets are not met.

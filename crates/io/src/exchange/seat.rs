@@ -187,7 +187,7 @@ impl Seat {
             period,
             decisions: self.decisions,
             reason: "nothing has been decided yet".to_owned(),
-            tariff: self.together.tariff(),
+            cost: self.together.cost(),
             is_divided: self.together.is_together(),
             ..DeviceReport::default()
         };

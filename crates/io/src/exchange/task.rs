@@ -308,7 +308,7 @@ impl Exchange {
                         if let Some(recorder) = &mut self.recorder {
                             let terms = seat.terms();
                             let (device, summary) = (*device, told);
-                            let datagram = Datagram { device, terms, summary, tariff: None };
+                            let datagram = Datagram { device, terms, summary, cost: None };
                             recorder.note(&Event::Decided { slots: decision.slots, datagram });
                         }
                         let Place { domain, server, worker, .. } = &seat.place;
@@ -388,8 +388,8 @@ impl Exchange {
             return;
         };
         let summary = Summary { host: self.own, incarnation: self.incarnation.number(), ..summary };
-        let (terms, tariff) = (seat.terms(), seat.together.next_told());
-        let datagram = Datagram { device, terms, summary, tariff };
+        let (terms, cost) = (seat.terms(), seat.together.next_told());
+        let datagram = Datagram { device, terms, summary, cost };
         let mut body = Vec::new();
         wire::encode(&datagram, &mut body);
         let length = seat.member.period();
@@ -498,11 +498,11 @@ impl Exchange {
         if let Some(recorder) = &mut self.recorder {
             recorder.note(&Event::Heard { period, datagram: datagram.clone() });
         }
-        let (method, tariff) = (datagram.terms.method, datagram.tariff);
+        let (method, cost) = (datagram.terms.method, datagram.cost);
         let seat = self.seats.get_mut(&device).expect("found above");
         let outcome = seat.hear(period, datagram);
         if outcome.is_ok() {
-            self.come_together(device, host, method, tariff);
+            self.come_together(device, host, method, cost);
         }
         self.heard(from, &heard, outcome);
     }

@@ -10,9 +10,9 @@
 //! A gate that is alone says so each period with a word of nobody, so that others find it. A
 //! policy that names the controller begins together at once, and stays so.
 
+use evenkeel_core::control::array_cost::{Agreed, ArrayCost};
 use evenkeel_core::control::member::Method;
 use evenkeel_core::control::summary::HostId;
-use evenkeel_core::control::tariff::{Agreed, Tariff};
 use evenkeel_core::time::{Nanos, Span};
 
 use super::agreement::Difference;
@@ -44,19 +44,19 @@ pub(super) struct Together {
     /// When another gate was heard last that divides by share.
     heard: Nanos,
     /// What this gate's policy says that requests take.
-    written: Option<Tariff>,
+    written: Option<ArrayCost>,
     /// What that of another says, and when it last did. It is not passed on.
-    written_elsewhere: Option<(Tariff, Nanos, HostId)>,
+    written_elsewhere: Option<(ArrayCost, Nanos, HostId)>,
     /// What somebody has learned while it was alone.
     learned: Agreed,
     /// What counts of all that.
-    in_force: Option<Tariff>,
+    in_force: Option<ArrayCost>,
     words: u64,
 }
 
 impl Together {
     /// At first; alone if it follows from who is heard.
-    pub(super) fn new(is_automatic: bool, written: Option<Tariff>) -> Self {
+    pub(super) fn new(is_automatic: bool, written: Option<ArrayCost>) -> Self {
         Self {
             standing: if is_automatic { Standing::Alone } else { Standing::Together },
             is_automatic,
@@ -70,7 +70,7 @@ impl Together {
     }
 
     /// The policy has changed.
-    pub(super) fn change(&mut self, now: Nanos, is_automatic: bool, written: Option<Tariff>) {
+    pub(super) fn change(&mut self, now: Nanos, is_automatic: bool, written: Option<ArrayCost>) {
         if is_automatic != self.is_automatic {
             self.is_automatic = is_automatic;
             self.standing = if is_automatic { Standing::Alone } else { Standing::Together };
@@ -105,11 +105,11 @@ impl Together {
 
     /// The worker divides it from now on. What it has measured so far may be what all agree on;
     /// true if it is.
-    pub(super) fn begun(&mut self, now: Nanos, measured: Option<Tariff>) -> bool {
+    pub(super) fn begun(&mut self, now: Nanos, measured: Option<ArrayCost>) -> bool {
         if self.standing == Standing::Begins {
             self.standing = Standing::Together;
         }
-        measured.is_some_and(|tariff| self.learned.hear(tariff)) && self.settle(now)
+        measured.is_some_and(|cost| self.learned.hear(cost)) && self.settle(now)
     }
 
     /// Whether all others have left; then this gate is alone again.
@@ -122,27 +122,27 @@ impl Together {
     }
 
     /// Another gate says what requests take; true if that is what all are to agree on.
-    pub(super) fn agree(&mut self, now: Nanos, gate: HostId, tariff: Tariff) -> bool {
-        if !tariff.is_written() {
-            return self.learned.hear(tariff) && self.settle(now);
+    pub(super) fn agree(&mut self, now: Nanos, gate: HostId, cost: ArrayCost) -> bool {
+        if !cost.is_written() {
+            return self.learned.hear(cost) && self.settle(now);
         }
-        let counts = |(_, before): (HostId, Tariff)| tariff >= before;
-        if tariff.is_plausible() && self.fresh(now).is_none_or(counts) {
-            self.written_elsewhere = Some((tariff, now, gate));
+        let counts = |(_, before): (HostId, ArrayCost)| cost >= before;
+        if cost.is_plausible() && self.fresh(now).is_none_or(counts) {
+            self.written_elsewhere = Some((cost, now, gate));
         }
         self.settle(now)
     }
 
     /// What the policy of another gate says, as long as it does.
-    fn fresh(&self, now: Nanos) -> Option<(HostId, Tariff)> {
-        let (tariff, said, gate) = self.written_elsewhere?;
-        (now.since(said) < WRITTEN_FOR).then_some((gate, tariff))
+    fn fresh(&self, now: Nanos) -> Option<(HostId, ArrayCost)> {
+        let (cost, said, gate) = self.written_elsewhere?;
+        (now.since(said) < WRITTEN_FOR).then_some((gate, cost))
     }
 
     /// Whether something else counts now than before.
     pub(super) fn settle(&mut self, now: Nanos) -> bool {
-        let elsewhere = self.fresh(now).map(|(_, tariff)| tariff);
-        let counts = self.written.or(elsewhere).or_else(|| self.learned.tariff());
+        let elsewhere = self.fresh(now).map(|(_, cost)| cost);
+        let counts = self.written.or(elsewhere).or_else(|| self.learned.cost());
         let has_changed = counts != self.in_force;
         if has_changed {
             (self.in_force, self.words) = (counts, 0);
@@ -151,15 +151,15 @@ impl Together {
     }
 
     /// What all agree on so far.
-    pub(super) fn tariff(&self) -> Option<Tariff> {
+    pub(super) fn cost(&self) -> Option<ArrayCost> {
         self.in_force
     }
 
     /// What the next word says of it.
-    pub(super) fn next_told(&mut self) -> Option<Tariff> {
+    pub(super) fn next_told(&mut self) -> Option<ArrayCost> {
         let is_due = self.words.is_multiple_of(TOLD_EVERY);
         self.words += 1;
-        self.written.or_else(|| self.learned.tariff()).filter(|_| is_due)
+        self.written.or_else(|| self.learned.cost()).filter(|_| is_due)
     }
 
     /// Which gate's policy says otherwise than this one's, and what it does.
@@ -171,7 +171,7 @@ impl Together {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_core::control::tariff::{Rate, WRITTEN};
+    use evenkeel_core::control::array_cost::{Rate, WRITTEN};
 
     use super::*;
 
@@ -179,9 +179,9 @@ mod tests {
         Nanos::ZERO + Span::from_secs(seconds)
     }
 
-    fn tariff(load_s: u32) -> Tariff {
+    fn cost(load_s: u32) -> ArrayCost {
         let rate = Rate { fixed: Span::from_micros(100), rate_bytes: 1 << 20 };
-        Tariff { load_s, read: rate, write: rate, flush: Span::ZERO }
+        ArrayCost { load_s, read: rate, write: rate, flush: Span::ZERO }
     }
 
     #[test]
@@ -208,15 +208,15 @@ mod tests {
     fn what_requests_take_is_told_now_and_then_and_when_it_changes() {
         let mut together = Together::new(true, None);
         assert_eq!(together.next_told(), None);
-        assert!(together.begun(at_s(1), Some(tariff(5))));
+        assert!(together.begun(at_s(1), Some(cost(5))));
         let told = |together: &mut Together| (0..50).filter_map(|_| together.next_told()).count();
         assert_eq!(told(&mut together), 2);
         let _ = together.next_told();
         assert!(
-            together.agree(at_s(2), HostId(2), tariff(9))
-                && !together.agree(at_s(2), HostId(2), tariff(5))
+            together.agree(at_s(2), HostId(2), cost(9))
+                && !together.agree(at_s(2), HostId(2), cost(5))
         );
-        assert_eq!(together.next_told(), Some(tariff(9)), "it has changed");
+        assert_eq!(together.next_told(), Some(cost(9)), "it has changed");
         assert_eq!(together.next_told(), None);
     }
 
@@ -224,23 +224,21 @@ mod tests {
     fn what_a_policy_says_counts_as_long_as_it_says_so() {
         let mut together = Together::new(false, None);
         assert!(
-            together.agree(at_s(1), HostId(2), tariff(9))
-                && together.agree(at_s(2), HostId(2), tariff(WRITTEN))
+            together.agree(at_s(1), HostId(2), cost(9))
+                && together.agree(at_s(2), HostId(2), cost(WRITTEN))
         );
-        assert_eq!(together.tariff(), Some(tariff(WRITTEN)));
-        assert_eq!(together.next_told(), Some(tariff(9)), "it is for whoever wrote it to tell");
-        assert!(
-            !together.agree(at_s(50), HostId(2), tariff(WRITTEN)) && !together.settle(at_s(109))
-        );
+        assert_eq!(together.cost(), Some(cost(WRITTEN)));
+        assert_eq!(together.next_told(), Some(cost(9)), "it is for whoever wrote it to tell");
+        assert!(!together.agree(at_s(50), HostId(2), cost(WRITTEN)) && !together.settle(at_s(109)));
         assert!(together.settle(at_s(110)), "that policy says it no longer");
-        assert_eq!(together.tariff(), Some(tariff(9)));
-        let mut dearer = tariff(WRITTEN);
+        assert_eq!(together.cost(), Some(cost(9)));
+        let mut dearer = cost(WRITTEN);
         dearer.flush = Span::from_secs(1);
-        together.change(at_s(111), false, Some(tariff(WRITTEN)));
+        together.change(at_s(111), false, Some(cost(WRITTEN)));
         assert!(!together.agree(at_s(112), HostId(2), dearer), "each by its own");
-        let otherwise = Difference::Cost { other: dearer, own: tariff(WRITTEN) };
+        let otherwise = Difference::Cost { other: dearer, own: cost(WRITTEN) };
         assert_eq!(together.difference(at_s(113)), Some((HostId(2), otherwise)));
-        assert_eq!(together.next_told(), Some(tariff(WRITTEN)));
+        assert_eq!(together.next_told(), Some(cost(WRITTEN)));
         assert_eq!(together.difference(at_s(180)), None);
     }
 }

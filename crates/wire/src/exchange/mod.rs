@@ -13,7 +13,7 @@
 //!          8 more, and a floor behind it, where there is one
 //! ```
 //!
-//! Behind the flows there may be what requests take of the device (`tariff`).
+//! Behind the flows there may be what requests take of the device (`array_cost`).
 //!
 //! Numbers without a width are varints. Backlogged is in percent, and 128 more for a tenant at its
 //! limit. Costs, and floors in cost per second, are in units of 1,024 ns, latencies, windows and
@@ -32,21 +32,21 @@
 //! Decoding checks the form alone. Whether figures are plausible and whether they are news is for
 //! [`evenkeel_core::control::peers`] to say.
 
+mod array_cost;
 mod head;
 pub mod proof;
 pub mod recording;
 pub mod service;
-mod tariff;
 mod varint;
 
 use std::fmt;
 
+use evenkeel_core::control::array_cost::ArrayCost;
 use evenkeel_core::control::challenge::Proof;
 use evenkeel_core::control::member::Method;
 use evenkeel_core::control::name::{DeviceId, TenantNumber};
 use evenkeel_core::control::summary::{COST_UNIT, FLOWS_MAX, FlowSummary, HostId, Summary};
 use evenkeel_core::control::target::{Bounds, Target};
-use evenkeel_core::control::tariff::Tariff;
 use evenkeel_core::sched::GOAL_WINDOW;
 use evenkeel_core::ticket::Cost;
 use evenkeel_core::time::Span;
@@ -69,7 +69,7 @@ pub const DATAGRAM_BYTES_MAX: usize =
     HEAD_BYTES_MAX + FLOWS_MAX * FLOW_BYTES_MAX + MORE_BYTES_MAX + TAG_BYTES;
 
 /// What may follow the flows.
-const MORE_BYTES_MAX: usize = tariff::BYTES_MAX + proof::BYTES_MAX;
+const MORE_BYTES_MAX: usize = array_cost::BYTES_MAX + proof::BYTES_MAX;
 
 const HEAD_BYTES_MAX: usize = HEAD_BYTES + 3 * varint::BYTES_MAX_64 + varint::BYTES_MAX_32;
 
@@ -93,7 +93,7 @@ pub struct Datagram {
     /// What a host says of it.
     pub summary: Summary,
     /// What requests take of it, as far as the host knows; it says so now and then.
-    pub tariff: Option<Tariff>,
+    pub cost: Option<ArrayCost>,
 }
 
 /// How a host decides. Hosts before one device have these in common, or somebody hears of it.
@@ -206,8 +206,8 @@ pub fn encode(datagram: &Datagram, out: &mut Vec<u8>) {
     for flow in flows {
         encode_flow(flow, out);
     }
-    if let Some(tariff) = &datagram.tariff {
-        tariff::push(tariff, out);
+    if let Some(cost) = &datagram.cost {
+        array_cost::push(cost, out);
     }
 }
 
@@ -229,9 +229,9 @@ fn figures(body: &[u8]) -> Result<(Datagram, Varints<'_>), Malformed> {
     let terms = Terms::of(fields.u64(name)?).ok_or(Malformed::Field { name })?;
     let depth = fields.u32("depth")?;
     let flows = (0..head.count).map(|_| decode_flow(&mut fields)).collect::<Result<_, _>>()?;
-    let tariff = tariff::read(&mut fields)?;
+    let cost = array_cost::read(&mut fields)?;
     let summary = Summary { host: head.host, incarnation, period, depth, flows };
-    Ok((Datagram { device: head.device, terms, summary, tariff }, fields))
+    Ok((Datagram { device: head.device, terms, summary, cost }, fields))
 }
 
 /// Reads a body of either kind, and what it carries beside its figures.

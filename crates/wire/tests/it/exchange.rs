@@ -5,11 +5,11 @@
 
 use std::fmt::Write as _;
 
+use evenkeel_core::control::array_cost::{ArrayCost, Rate};
 use evenkeel_core::control::member::Method;
 use evenkeel_core::control::name::{DeviceId, TenantNumber};
 use evenkeel_core::control::summary::{FLOWS_MAX, FlowSummary, HostId, Summary};
 use evenkeel_core::control::target::Target;
-use evenkeel_core::control::tariff::{Rate, Tariff};
 use evenkeel_core::ticket::Cost;
 use evenkeel_core::time::Span;
 use evenkeel_wire::exchange::{
@@ -65,15 +65,15 @@ fn usual() -> Datagram {
         flows: vec![strict, hog],
     };
     let terms = Terms::new(Method::Shares, Span::from_millis(200));
-    Datagram { device: DeviceId::named("site", "array"), terms, summary, tariff: None }
+    Datagram { device: DeviceId::named("site", "array"), terms, summary, cost: None }
 }
 
 /// A gate that tells nothing but what requests take.
-fn tariff() -> Datagram {
+fn cost() -> Datagram {
     let read = Rate { fixed: Span::from_micros(180), rate_bytes: 400 << 20 };
     let write = Rate { fixed: Span::from_micros(90), rate_bytes: 300 << 20 };
-    let tariff = Tariff { load_s: 90, read, write, flush: Span::from_millis(1) };
-    Datagram { tariff: Some(tariff), ..Datagram::default() }
+    let cost = ArrayCost { load_s: 90, read, write, flush: Span::from_millis(1) };
+    Datagram { cost: Some(cost), ..Datagram::default() }
 }
 
 fn percentile() -> Datagram {
@@ -88,7 +88,7 @@ fn shown() -> String {
         ("two tenants of a gate", usual()),
         ("a percentile, and nothing happened", percentile()),
         ("nobody", Datagram::default()),
-        ("what requests take", tariff()),
+        ("what requests take", cost()),
     ];
     let mut text = String::new();
     for (name, datagram) in cases {
@@ -153,8 +153,8 @@ fn the_largest_summary_fits_the_bound() {
     };
     let terms = Terms { period_ms: u32::MAX, ..Terms::default() };
     let dearest = Rate { fixed: Span(u64::MAX), rate_bytes: u64::MAX };
-    let tariff = Tariff { load_s: u32::MAX, read: dearest, write: dearest, flush: Span(u64::MAX) };
-    let datagram = Datagram { summary, terms, tariff: Some(tariff), ..Datagram::default() };
+    let cost = ArrayCost { load_s: u32::MAX, read: dearest, write: dearest, flush: Span(u64::MAX) };
+    let datagram = Datagram { summary, terms, cost: Some(cost), ..Datagram::default() };
     let bytes = sealed(encoded(&datagram), [0; TAG_BYTES]);
     assert!(bytes.len() <= DATAGRAM_BYTES_MAX, "{}", bytes.len());
     let (body, _) = opened(&bytes).unwrap();
@@ -226,11 +226,11 @@ fn flow() -> impl Strategy<Value = FlowSummary> {
     )
 }
 
-fn any_tariff() -> impl Strategy<Value = Tariff> {
+fn any_array_cost() -> impl Strategy<Value = ArrayCost> {
     any::<(u32, [u64; 5])>().prop_map(|(load_s, [read, read_bytes, write, write_bytes, flush])| {
         let rate = |fixed, rate_bytes| Rate { fixed: Span(fixed), rate_bytes };
         let (read, write) = (rate(read, read_bytes), rate(write, write_bytes));
-        Tariff { load_s, read, write, flush: Span(flush) }
+        ArrayCost { load_s, read, write, flush: Span(flush) }
     })
 }
 
@@ -243,12 +243,12 @@ proptest! {
         period in any::<u64>(),
         (depth, period_ms) in any::<(u32, u32)>(),
         flows in proptest::collection::vec(flow(), 0..=FLOWS_MAX),
-        tariff in proptest::option::of(any_tariff()),
+        cost in proptest::option::of(any_array_cost()),
     ) {
         let (host, device) = (HostId(host), DeviceId(device));
         let terms = Terms { method: Method::Parda, period_ms };
         let summary = Summary { host, incarnation, period, depth, flows };
-        let written = Datagram { device, terms, summary, tariff };
+        let written = Datagram { device, terms, summary, cost };
         let bytes = encoded(&written);
         let read = decode(&bytes).unwrap();
         let mut expected = written;
@@ -267,7 +267,7 @@ proptest! {
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
     ) {
         if is_framed {
-            bytes = encoded(&Datagram { tariff: tariff().tariff, ..usual() });
+            bytes = encoded(&Datagram { cost: cost().cost, ..usual() });
             for (index, byte) in changes {
                 let position = index.index(bytes.len());
                 bytes[position] = byte;

@@ -1,9 +1,9 @@
 //! Gates that come together before a device, and part again.
 
+use evenkeel_core::control::array_cost::ArrayCost;
 use evenkeel_core::control::member::Method;
 use evenkeel_core::control::name::DeviceId;
 use evenkeel_core::control::summary::HostId;
-use evenkeel_core::control::tariff::Tariff;
 use evenkeel_core::time::Nanos;
 use evenkeel_engine::cost::CostModel;
 use evenkeel_engine::cost::measured::Measured;
@@ -23,12 +23,12 @@ impl Exchange {
         device: DeviceId,
         host: HostId,
         method: Method,
-        tariff: Option<Tariff>,
+        cost: Option<ArrayCost>,
     ) {
         let now = self.clock.now();
         let seat = self.seats.get_mut(&device).expect("its word was taken");
         let begins = seat.together.hear(now, method);
-        let is_better = tariff.is_some_and(|tariff| seat.together.agree(now, host, tariff));
+        let is_better = cost.is_some_and(|cost| seat.together.agree(now, host, cost));
         let seat = &self.seats[&device];
         if begins {
             let (backend, gate) = (&seat.place.backend, name_of(&self.peers, host));
@@ -68,7 +68,7 @@ impl Exchange {
         let mut seats = self.seats.values_mut();
         let Some(seat) = seats.find(|seat| seat.place.backend == backend) else { return };
         seat.begun(joint.depth, &members);
-        if seat.together.begun(self.clock.now(), measured.map(Measured::tariff)) {
+        if seat.together.begun(self.clock.now(), measured.map(Measured::for_other_gates)) {
             agree(&self.workers, seat);
         }
         self.record(&members);
@@ -77,7 +77,7 @@ impl Exchange {
 
 /// Lets the worker count as all gates before a device do.
 pub(super) fn agree(workers: &[UnboundedSender<Message>], seat: &Seat) {
-    let cost = seat.together.tariff().map(|tariff| CostModel::of_tariff(&tariff));
+    let cost = seat.together.cost().map(|cost| CostModel::of_other_gates(&cost));
     let Place { domain, server, worker, .. } = &seat.place;
     ask(&workers[*worker], domain, Asked::AgreeOnCost { server: *server, cost });
 }

@@ -26,7 +26,7 @@ pub struct Rate {
 
 /// What requests take, and how well that is known: of two the greater counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Tariff {
+pub struct ArrayCost {
     /// Seconds of load that it was learned from, at most [`LOAD_MAX_S`]; [`WRITTEN`] if a policy
     /// says it.
     pub load_s: u32,
@@ -41,13 +41,13 @@ pub struct Tariff {
 /// What was learned of so much load is as good as what was learned of more.
 pub const LOAD_MAX_S: u32 = 600;
 
-/// For [`Tariff::load_s`]: a policy says so.
+/// For [`ArrayCost::load_s`]: a policy says so.
 pub const WRITTEN: u32 = LOAD_MAX_S + 1;
 
 /// No request takes longer by itself.
 pub const FIXED_MAX: Span = Span::from_secs(3600);
 
-impl Tariff {
+impl ArrayCost {
     /// Whether its figures can be those of a device. What others tell has to be held against this.
     pub fn is_plausible(&self) -> bool {
         let is_fixed = |time: Span| time <= FIXED_MAX;
@@ -64,20 +64,20 @@ impl Tariff {
 
 /// The best that is known. See the [module](self).
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Agreed(Option<Tariff>);
+pub struct Agreed(Option<ArrayCost>);
 
 impl Agreed {
     /// Somebody knows it so; true if that is better than what was known.
-    pub fn hear(&mut self, tariff: Tariff) -> bool {
-        let is_better = tariff.is_plausible() && self.0.is_none_or(|known| tariff > known);
+    pub fn hear(&mut self, cost: ArrayCost) -> bool {
+        let is_better = cost.is_plausible() && self.0.is_none_or(|known| cost > known);
         if is_better {
-            self.0 = Some(tariff);
+            self.0 = Some(cost);
         }
         is_better
     }
 
     /// The best that is known.
-    pub fn tariff(&self) -> Option<Tariff> {
+    pub fn cost(&self) -> Option<ArrayCost> {
         self.0
     }
 }
@@ -86,40 +86,40 @@ impl Agreed {
 mod tests {
     use super::*;
 
-    fn tariff(load_s: u32, fixed_us: u64) -> Tariff {
+    fn cost(load_s: u32, fixed_us: u64) -> ArrayCost {
         let rate = Rate { fixed: Span::from_micros(fixed_us), rate_bytes: 1 << 20 };
-        Tariff { load_s, read: rate, write: rate, flush: Span::ZERO }
+        ArrayCost { load_s, read: rate, write: rate, flush: Span::ZERO }
     }
 
     #[test]
     fn all_come_to_the_same_in_whatever_order() {
-        let all = [tariff(5, 900), tariff(40, 100), tariff(40, 200), tariff(WRITTEN, 7)];
+        let all = [cost(5, 900), cost(40, 100), cost(40, 200), cost(WRITTEN, 7)];
         for first in 0..all.len() {
             let mut agreed = Agreed::default();
             let order = (0..all.len()).map(|index| all[(first + index) % all.len()]);
-            order.for_each(|tariff| _ = agreed.hear(tariff));
-            assert_eq!(agreed.tariff(), Some(all[3]), "what is written counts most");
+            order.for_each(|cost| _ = agreed.hear(cost));
+            assert_eq!(agreed.cost(), Some(all[3]), "what is written counts most");
         }
         let mut agreed = Agreed::default();
         assert!(agreed.hear(all[0]) && agreed.hear(all[2]));
         assert!(!agreed.hear(all[1]) && !agreed.hear(all[2]), "nothing new");
-        assert_eq!(agreed.tariff(), Some(all[2]));
+        assert_eq!(agreed.cost(), Some(all[2]));
     }
 
     #[test]
     fn figures_of_no_device_do_not_count() {
-        let good = tariff(40, 100);
+        let good = cost(40, 100);
         let no_rate = Rate { rate_bytes: 0, ..good.read };
         let endless = Rate { fixed: Span::from_secs(3601), ..good.read };
         for bad in [
-            Tariff { load_s: 0, ..good },
-            Tariff { load_s: WRITTEN + 1, ..good },
-            Tariff { read: no_rate, ..good },
-            Tariff { write: endless, ..good },
-            Tariff { flush: Span(u64::MAX), ..good },
+            ArrayCost { load_s: 0, ..good },
+            ArrayCost { load_s: WRITTEN + 1, ..good },
+            ArrayCost { read: no_rate, ..good },
+            ArrayCost { write: endless, ..good },
+            ArrayCost { flush: Span(u64::MAX), ..good },
         ] {
             let mut agreed = Agreed::default();
-            assert!(!agreed.hear(bad) && agreed.tariff().is_none(), "{bad:?}");
+            assert!(!agreed.hear(bad) && agreed.cost().is_none(), "{bad:?}");
         }
     }
 }

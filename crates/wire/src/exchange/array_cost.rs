@@ -6,10 +6,10 @@
 //! ```
 //!
 //! Numbers without a width are varints. Whether the figures are
-//! plausible is for [`evenkeel_core::control::tariff`] to say.
+//! plausible is for [`evenkeel_core::control::array_cost`] to say.
 
+use evenkeel_core::control::array_cost::{ArrayCost, Rate};
 use evenkeel_core::control::challenge::ASKS_MAX;
-use evenkeel_core::control::tariff::{Rate, Tariff};
 use evenkeel_core::time::Span;
 
 use super::Malformed;
@@ -21,19 +21,19 @@ const MARK: u8 = 0x80;
 
 const _: () = assert!(ASKS_MAX < MARK as usize, "the first byte tells which of the two it is");
 
-/// No tariff takes more bytes.
+/// No such block takes more bytes.
 pub(super) const BYTES_MAX: usize = 1 + varint::BYTES_MAX_32 + 5 * varint::BYTES_MAX_64;
 
-pub(super) fn push(tariff: &Tariff, out: &mut Vec<u8>) {
-    let Tariff { load_s, read, write, flush } = tariff;
+pub(super) fn push(cost: &ArrayCost, out: &mut Vec<u8>) {
+    let ArrayCost { load_s, read, write, flush } = cost;
     out.push(MARK);
     let rates = [read.fixed.0, read.rate_bytes, write.fixed.0, write.rate_bytes];
     varint::push(out, u64::from(*load_s));
     rates.into_iter().chain([flush.0]).for_each(|number| varint::push(out, number));
 }
 
-/// The tariff behind the flows, if there is one.
-pub(super) fn read(fields: &mut Varints<'_>) -> Result<Option<Tariff>, Malformed> {
+/// The costs behind the flows, if they are there.
+pub(super) fn read(fields: &mut Varints<'_>) -> Result<Option<ArrayCost>, Malformed> {
     match fields.0.split_first() {
         Some((&MARK, rest)) => fields.0 = rest,
         _ => return Ok(None),
@@ -41,7 +41,7 @@ pub(super) fn read(fields: &mut Varints<'_>) -> Result<Option<Tariff>, Malformed
     let load_s = fields.u32("load")?;
     let (read, write) = (rate(fields)?, rate(fields)?);
     let flush = Span(fields.u64("cost of a flush")?);
-    Ok(Some(Tariff { load_s, read, write, flush }))
+    Ok(Some(ArrayCost { load_s, read, write, flush }))
 }
 
 fn rate(fields: &mut Varints<'_>) -> Result<Rate, Malformed> {
