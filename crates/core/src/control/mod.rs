@@ -21,12 +21,12 @@
 //! | [`slack`] | a learned device, the strictest targets first | this project |
 //!
 //! [`target`] says what is promised, [`host`] and [`monitor`] what is measured, [`peers`] whose
-//! word counts, [`latency`] what the device is believed to do, [`array_cost`] what requests take of
-//! it, [`order`] who goes next inside a host, and [`watch`] whose target cannot be met. [`shared`]
-//! is a host as a scheduler, [`member`] what decides for it, and [`name`] what hosts call each
-//! other. [`common_time`] says which period it is, [`challenge`] who speaks now, [`pace`] when words
-//! go out, and [`loss`] how many never came. [`service`] is for gates with servers of their own,
-//! whose shares count together all the same.
+//! word counts, [`latency`] what the device is believed to do, [`array_cost`] what requests take
+//! of it, [`order`] who goes next inside a host, and [`watch`] whose target cannot be met.
+//! [`shared`] is a host as a scheduler, [`member`] what decides for it, and [`name`] what hosts
+//! call each other. [`common_time`] says which period it is, [`challenge`] who speaks now,
+//! [`pace`] when words go out, and [`loss`] how many never came. [`service`] is for gates with
+//! servers of their own, whose shares count together all the same.
 
 pub mod array_cost;
 pub mod challenge;
