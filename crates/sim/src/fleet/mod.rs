@@ -65,8 +65,6 @@ pub struct Record {
     pub depths: Vec<u32>,
     /// The slots of each gate in thousandths, by period.
     pub slots_milli: Vec<Vec<u64>>,
-    /// By tenant, how long the oldest request that is not answered at the end has been there.
-    pub unanswered: Vec<Span>,
 }
 
 impl Fleet {
@@ -87,13 +85,6 @@ impl Record {
             response: sum.response + second.response,
             longest: sum.longest.max(second.longest),
         })
-    }
-
-    /// The longest that any of a tenant's requests took that ended from `from` on, or has taken by
-    /// the end of the run.
-    pub fn longest(&self, tenant: usize, from: u64) -> Span {
-        let ended = self.sum(tenant, from, self.tenants[tenant].len() as u64).longest;
-        ended.max(self.unanswered[tenant])
     }
 
     /// The part of all cost that a tenant got from `from` to `until`.

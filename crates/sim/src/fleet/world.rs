@@ -3,7 +3,7 @@
 use evenkeel_core::control::Decision;
 use evenkeel_core::control::member::{Member, Rules};
 use evenkeel_core::control::pace;
-use evenkeel_core::control::shared::{Discipline, Enforcement, SharedQueue};
+use evenkeel_core::control::shared::{Enforcement, SharedQueue};
 use evenkeel_core::control::summary::{HostId, Summary};
 use evenkeel_core::id::TenantId;
 use evenkeel_core::prng::Prng;
@@ -13,7 +13,6 @@ use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::cost::CostModel;
 
 use super::{Fleet, Record, Second};
-use crate::checkers::{Dispatch, Patience};
 use crate::control::exchange::Exchange;
 use crate::device::{Device, Op, Step};
 use crate::events::Events;
@@ -53,8 +52,6 @@ struct Gate {
     own: Option<Summary>,
     /// When its queue asked to be polled.
     wake: Option<Nanos>,
-    /// Whether it leaves somebody to starve; not where weights are what is due at one gate.
-    patience: Option<Patience>,
 }
 
 pub(super) struct World<'a, D> {
@@ -89,11 +86,7 @@ impl<'a, D: Device> World<'a, D> {
             prng: Prng::new(fleet.seed),
             period: 0,
             cost: CostModel::default(),
-            record: Record {
-                unanswered: vec![Span::ZERO; tenants.len()],
-                tenants,
-                ..Record::default()
-            },
+            record: Record { tenants, ..Record::default() },
         }
     }
 
@@ -116,11 +109,6 @@ impl<'a, D: Device> World<'a, D> {
                 Event::Close => self.close(now),
                 Event::Decide => self.decide(now),
             }
-        }
-        for Request { client, arrival, .. } in self.requests.iter().flatten() {
-            let tenant = self.fleet.clients[*client].tenant as usize;
-            let longest = &mut self.record.unanswered[tenant];
-            *longest = (*longest).max(end.since(*arrival));
         }
         self.record
     }
@@ -152,9 +140,6 @@ impl<'a, D: Device> World<'a, D> {
         self.requests[slot as usize] = Some(Request { client: index, arrival: now, ticket });
         let gate = client.gate as usize;
         self.gates[gate].queue.enqueue(now, ticket);
-        if let Some(patience) = &mut self.gates[gate].patience {
-            patience.arrived(now, ticket.tenant, slot);
-        }
         self.fill(now, gate);
     }
 
@@ -163,7 +148,6 @@ impl<'a, D: Device> World<'a, D> {
         loop {
             match self.gates[gate].queue.poll(now) {
                 Next::Dispatch(ticket) => {
-                    self.check(now, gate, &ticket);
                     let Ticket { slot: tag, kind, size_bytes: length, .. } = ticket;
                     let offset = self.prng.below(REGION_BYTES / length) * length;
                     self.device.submit(now, Op { tag, kind, offset, length });
@@ -175,17 +159,6 @@ impl<'a, D: Device> World<'a, D> {
                 }
                 Next::Idle => return self.gates[gate].wake = None,
             }
-        }
-    }
-
-    /// Holds a dispatch against what every tenant of the gate is promised.
-    fn check(&mut self, now: Nanos, gate: usize, ticket: &Ticket) {
-        let Some(patience) = &mut self.gates[gate].patience else { return };
-        let Ticket { tenant, slot, cost, .. } = *ticket;
-        let since = self.requests[slot as usize].as_ref().expect("it waited").arrival;
-        let dispatch = Dispatch { tenant, slot, since, cost, is_last: true, is_turn: false };
-        if let Err(violation) = patience.dispatched(now, &dispatch) {
-            panic!("gate {gate}: {violation}");
         }
     }
 
@@ -286,9 +259,6 @@ impl Gate {
             queue.configure(Nanos::ZERO, TenantId(id), *share);
         }
         let members: Vec<HostId> = (0..fleet.gates).map(HostId).collect();
-        let patience = (discipline == Discipline::Order)
-            .then(|| Patience::new(Nanos::ZERO, fleet.tenants.iter().copied()));
-        let member = Member::new(host, &members, rules);
-        Self { queue, member, own: None, wake: None, patience }
+        Self { queue, member: Member::new(host, &members, rules), own: None, wake: None }
     }
 }

@@ -19,6 +19,5 @@ mod rate_limits;
 mod scenes;
 mod script;
 mod shares;
-mod starving;
 mod store;
 mod tiers;
