@@ -2,12 +2,12 @@
 //! the rules of the peers take is harmless to every controller and to every account.
 #![no_main]
 
+use evenkeel_core::control::array_cost::Agreed;
 use evenkeel_core::control::challenge::{ANSWERS_MAX, Challenges, Proof};
 use evenkeel_core::control::common_time::CommonTime;
 use evenkeel_core::control::member::{Member, Method, Rules};
 use evenkeel_core::control::service::{ServedByOthers, Service};
 use evenkeel_core::control::summary::{HostId, Summary};
-use evenkeel_core::control::array_cost::Agreed;
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_wire::exchange::{
     Datagram, MAGIC, VERSION, Word, encode, opened, proof, read, service,
