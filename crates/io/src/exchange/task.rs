@@ -36,6 +36,7 @@ use super::recorder::Recorder;
 use super::report::{ExchangeReport, RefusedReport, Room};
 use super::seat::{Due, Seat};
 use super::time::{self, wall_ns, wall_s};
+use super::together::LEFT_AFTER;
 use super::transport::{Opening, Origin, Transport};
 use super::{GroupPlace, Place, PlannedExchange, Told};
 use crate::clock::Clock;
@@ -52,8 +53,6 @@ pub(super) enum Order {
     Report(oneshot::Sender<ExchangeReport>),
 }
 
-/// A gate that joined by its words and was silent for so long has left.
-const PARTED_AFTER: Span = Span::from_secs(600);
 const LOOK_EVERY: Span = Span::from_secs(60);
 /// So long after the start, words under the own name are those of another gate, ..
 const DUPLICATE_AFTER: Span = Span::from_secs(10);
@@ -253,8 +252,7 @@ impl Exchange {
         }
         self.looked = now;
         self.leave(now);
-        let has_left =
-            |peer: &Peer| peer.silent_for(now).is_none_or(|silent| silent > PARTED_AFTER);
+        let has_left = |peer: &Peer| peer.silent_for(now).is_none_or(|silent| silent > LEFT_AFTER);
         if self.settings.meeting.listen().is_some() || !self.peers.values().any(has_left) {
             return;
         }

@@ -17,15 +17,12 @@ use evenkeel_core::time::{Nanos, Span};
 
 use super::agreement::Difference;
 
-/// Whoever was not heard for so long has left the array.
-const LEFT_AFTER: Span = Span::from_secs(600);
+/// A gate that was silent for so long has left, and what its policy said of costs counts no more.
+/// More than twice what [`TOLD_EVERY`] words take with the longest period.
+pub(super) const LEFT_AFTER: Span = Span::from_secs(600);
 
-/// What requests take is told with each so many words, and with the first after it has changed.
+/// One of so many words carries the costs, and the first after they have changed.
 const TOLD_EVERY: u64 = 25;
-
-/// What the policy of another gate says of it no longer counts if it was not said again for so
-/// long: that policy may have changed.
-const WRITTEN_FOR: Span = Span::from_secs(60);
 
 /// How far it has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +133,7 @@ impl Together {
     /// What the policy of another gate says, as long as it does.
     fn fresh(&self, now: Nanos) -> Option<(HostId, ArrayCost)> {
         let (cost, said, gate) = self.written_elsewhere?;
-        (now.since(said) < WRITTEN_FOR).then_some((gate, cost))
+        (now.since(said) < LEFT_AFTER).then_some((gate, cost))
     }
 
     /// Whether something else counts now than before.
@@ -229,16 +226,16 @@ mod tests {
         );
         assert_eq!(together.cost(), Some(cost(WRITTEN)));
         assert_eq!(together.next_told(), Some(cost(9)), "it is for whoever wrote it to tell");
-        assert!(!together.agree(at_s(50), HostId(2), cost(WRITTEN)) && !together.settle(at_s(109)));
-        assert!(together.settle(at_s(110)), "that policy says it no longer");
+        assert!(!together.agree(at_s(50), HostId(2), cost(WRITTEN)) && !together.settle(at_s(649)));
+        assert!(together.settle(at_s(650)), "that policy says it no longer");
         assert_eq!(together.cost(), Some(cost(9)));
         let mut dearer = cost(WRITTEN);
         dearer.flush = Span::from_secs(1);
-        together.change(at_s(111), false, Some(cost(WRITTEN)));
-        assert!(!together.agree(at_s(112), HostId(2), dearer), "each by its own");
+        together.change(at_s(651), false, Some(cost(WRITTEN)));
+        assert!(!together.agree(at_s(652), HostId(2), dearer), "each by its own");
         let otherwise = Difference::Cost { other: dearer, own: cost(WRITTEN) };
-        assert_eq!(together.difference(at_s(113)), Some((HostId(2), otherwise)));
+        assert_eq!(together.difference(at_s(653)), Some((HostId(2), otherwise)));
         assert_eq!(together.next_told(), Some(cost(WRITTEN)));
-        assert_eq!(together.difference(at_s(180)), None);
+        assert_eq!(together.difference(at_s(1_252)), None);
     }
 }
