@@ -6,6 +6,7 @@
 //!           uses the folder
 //! underway-VOLUME-HASH   what is under way with the members of a volume (`underway`)
 //! volume-VOLUME-HASH     which volume was served by that name, and how far it was (`known`)
+//! ceph-VOLUME-HASH       which pool of Ceph a volume was in (`device::ceph`)
 //! ```
 //!
 //! Volumes note the folder beside their owner. A gate that finds its own folder there, and has

@@ -182,6 +182,17 @@ impl CephCluster {
         }
     }
 
+    /// Kills the only manager, and starts another in its place, which knows nothing yet.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn restart_manager(&mut self) -> anyhow::Result<()> {
+        self.daemons.manager.kill();
+        let daemon = Daemons { folder: &self.folder, conf: &self.conf };
+        self.daemons.manager = daemon.start("ceph-mgr", "x")?;
+        Ok(())
+    }
+
     /// Sends a signal to the only monitor.
     pub fn signal_monitor(&self, signal: Signal) {
         self.daemons.monitor.signal(signal);
@@ -197,6 +208,8 @@ impl CephCluster {
             "size": copies,
         });
         self.ask(Whom::Monitor, &create)?;
+        // A pool of this name may have been deleted before.
+        self.cluster.wait_for_latest_map()?;
         let pool = Pool::open(&self.cluster, name)?;
         self.wait_until_served(&pool, groups)?;
         Ok(pool)
@@ -419,6 +432,7 @@ mon osd min down reporters = 1
 mon osd adjust heartbeat grace = false
 mon data avail crit = 1
 mon allow pool size one = true
+mon allow pool delete = true
 mon osd nearfull ratio = {near}
 mon osd backfillfull ratio = {near}
 mon osd full ratio = {full_part}

@@ -62,6 +62,12 @@ impl Access {
     }
 }
 
+/// A UUID as text, with the zero behind it.
+const IDENTITY_BYTES: usize = 37;
+
+/// Longer than the name of any pool.
+const POOL_NAME_BYTES: usize = 1024;
+
 /// Who is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whom {
@@ -205,6 +211,66 @@ impl Cluster {
         let result = unsafe { (self.library.rados_wait_for_latest_osdmap)(self.raw) };
         check(result, || "cannot get the newest map".to_owned()).map(drop)
     }
+
+    /// The number by which the cluster is told from every other.
+    ///
+    /// # Errors
+    /// If the library does not tell.
+    pub fn identity(&self) -> Result<String, RadosError> {
+        let mut bytes = [0u8; IDENTITY_BYTES];
+        // SAFETY: a connected handle, and a buffer with its length.
+        let result = unsafe {
+            let library = self.library;
+            (library.rados_cluster_fsid)(self.raw, bytes.as_mut_ptr().cast(), bytes.len())
+        };
+        check(result, || "cannot tell which cluster this is".to_owned())?;
+        Ok(until_zero(&bytes))
+    }
+
+    /// The name of the pool of this number in the newest map; none if there is no such pool. Waits
+    /// for the monitors.
+    ///
+    /// # Errors
+    /// If they do not answer.
+    pub fn pool_name(&self, number: i64) -> Result<Option<String>, RadosError> {
+        self.wait_for_latest_map()?;
+        let mut bytes = [0u8; POOL_NAME_BYTES];
+        // SAFETY: a connected handle, and a buffer with its length.
+        let result = unsafe {
+            let library = self.library;
+            (library.rados_pool_reverse_lookup)(
+                self.raw,
+                number,
+                bytes.as_mut_ptr().cast(),
+                bytes.len(),
+            )
+        };
+        match check(result, || format!("cannot look for pool number {number}")) {
+            Ok(_) => Ok(Some(until_zero(&bytes))),
+            Err(error) if error.is_missing() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The number of the pool of this name in the newest map; none if there is no such pool. Waits
+    /// for the monitors.
+    ///
+    /// # Errors
+    /// If they do not answer.
+    pub fn pool_number(&self, name: &str) -> Result<Option<i64>, RadosError> {
+        self.wait_for_latest_map()?;
+        let words = text(name)?;
+        // SAFETY: a connected handle and a C string.
+        let number = unsafe { (self.library.rados_pool_lookup)(self.raw, words.as_ptr()) };
+        if number >= 0 {
+            return Ok(Some(number));
+        }
+        let errno = c_int::try_from(number).unwrap_or(c_int::MIN + 1);
+        match check(errno, || format!("cannot look for pool {name:?}")) {
+            Err(error) if !error.is_missing() => Err(error),
+            _ => Ok(None),
+        }
+    }
 }
 
 impl Drop for Cluster {
@@ -242,6 +308,12 @@ impl Drop for Answer {
             unsafe { (self.library.rados_buffer_free)(self.bytes) };
         }
     }
+}
+
+/// The text before the first zero byte.
+pub(super) fn until_zero(bytes: &[u8]) -> String {
+    let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(text).into_owned()
 }
 
 /// A text for C.

@@ -23,6 +23,9 @@ pub enum RadosError {
         /// What the cluster said besides; often empty.
         said: String,
     },
+    /// There is no such pool.
+    #[error("there is no pool {0:?}; `ceph osd pool ls` names those that there are")]
+    NoPool(String),
     /// What a monitor or manager answered is not what we know.
     #[error("{what}: the answer is not understood: {why}")]
     Answer {
@@ -45,7 +48,7 @@ impl RadosError {
         if let Self::Failed { errno, .. } = self { Some(*errno) } else { None }
     }
 
-    /// Whether the object, pool or lock is not there.
+    /// Whether the object or lock is not there; also where the pool that it was in is not.
     pub fn is_missing(&self) -> bool {
         self.is(rustix::io::Errno::NOENT)
     }

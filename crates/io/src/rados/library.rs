@@ -23,13 +23,6 @@ pub(super) type RawWrite = *mut c_void;
 /// What the library calls when a call is over.
 pub(super) type Callback = unsafe extern "C" fn(Completion, *mut c_void);
 
-/// `struct timeval`, where it has 64 bits for each.
-#[repr(C)]
-pub(super) struct TimeValue {
-    pub(super) seconds: i64,
-    pub(super) micros: i64,
-}
-
 /// `LIBRADOS_LOCK_FLAG_MAY_RENEW`.
 pub(super) const MAY_RENEW: u8 = 1;
 /// `LIBRADOS_LOCK_FLAG_MUST_RENEW`.
@@ -39,6 +32,8 @@ pub(super) const CREATE_EXCLUSIVE: c_int = 1;
 /// `LIBRADOS_OPERATION_FULL_TRY`: with a full pool a call ends with ENOSPC, where it would
 /// otherwise wait for room without end.
 pub(super) const FULL_TRY: c_int = 64;
+/// `LIBRADOS_OPERATION_FULL_FORCE`: a call is carried out with a full pool as with any other.
+pub(super) const FULL_FORCE: c_int = 128;
 
 macro_rules! functions {
     ($($name:ident($($argument:ty),*) $(-> $result:ty)?;)*) => {
@@ -66,6 +61,9 @@ functions! {
     rados_connect(RawCluster) -> c_int;
     rados_shutdown(RawCluster);
     rados_wait_for_latest_osdmap(RawCluster) -> c_int;
+    rados_cluster_fsid(RawCluster, *mut c_char, usize) -> c_int;
+    rados_pool_lookup(RawCluster, *const c_char) -> i64;
+    rados_pool_reverse_lookup(RawCluster, i64, *mut c_char, usize) -> c_int;
     rados_mon_command(
         RawCluster, *const *const c_char, usize, *const c_char, usize,
         *mut *mut c_char, *mut usize, *mut *mut c_char, *mut usize
@@ -97,10 +95,6 @@ functions! {
     rados_aio_write_op_operate(
         RawWrite, RawPool, Completion, *const c_char, *mut i64, c_int
     ) -> c_int;
-    rados_lock_exclusive(
-        RawPool, *const c_char, *const c_char, *const c_char, *const c_char, *mut TimeValue, u8
-    ) -> c_int;
-    rados_unlock(RawPool, *const c_char, *const c_char, *const c_char) -> c_int;
     rados_list_lockers(
         RawPool, *const c_char, *const c_char, *mut c_int, *mut c_char, *mut usize,
         *mut c_char, *mut usize, *mut c_char, *mut usize, *mut c_char, *mut usize

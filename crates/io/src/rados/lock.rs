@@ -1,7 +1,9 @@
 //! Exclusive locks on objects, kept by the OSDs themselves.
 //!
 //! A lock is held by one client under a cookie, for a while: unless it is renewed, the OSD forgets
-//! it. All calls here wait for the cluster.
+//! it. The library's own calls for locks wait, without an end, while the pool is full; so locks are
+//! taken by the class that the library uses (`lock`), as changes that a full pool carries out. A
+//! volume of which nothing can be written any more can then be read, and trimmed, all the same.
 
 #![expect(unsafe_code, reason = "calls of librados")]
 
@@ -9,10 +11,10 @@ use std::ffi::c_char;
 
 use evenkeel_core::time::Span;
 
-use super::cluster::{narrow, text};
+use super::cluster::{narrow, text, until_zero};
 use super::error::{RadosError, check};
-use super::library::{MAY_RENEW, MUST_RENEW, TimeValue};
-use super::pool::Pool;
+use super::library::{MAY_RENEW, MUST_RENEW};
+use super::pool::{Pool, WhenFull};
 
 /// The name of the lock; an object can have several.
 const LOCK: &str = "evenkeel";
@@ -46,31 +48,63 @@ pub struct Locker {
     pub cookie: String,
 }
 
-/// The input of the method `assert_locked` of Ceph's class `lock`, version 1: name, kind, cookie
-/// and tag, which is empty.
+/// The input of a method of Ceph's class `lock`, as Ceph encodes structures: version, the oldest
+/// version that understands it, the length, and the fields.
+struct Encoded(Vec<u8>);
+
+impl Encoded {
+    fn lock() -> Self {
+        Self(Vec::new()).text(LOCK)
+    }
+
+    fn text(mut self, text: &str) -> Self {
+        self = self.number(u32::try_from(text.len()).expect("names of ours are short"));
+        self.0.extend(text.as_bytes());
+        self
+    }
+
+    fn number(mut self, number: u32) -> Self {
+        self.0.extend(number.to_le_bytes());
+        self
+    }
+
+    fn byte(mut self, byte: u8) -> Self {
+        self.0.push(byte);
+        self
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let length = u32::try_from(self.0.len()).expect("names of ours are short");
+        [&[1, 1][..], &length.to_le_bytes(), &self.0].concat()
+    }
+}
+
+/// The input of `assert_locked`: name, kind, cookie and tag, which is empty.
 pub(super) fn locked_by(cookie: &str) -> Vec<u8> {
-    let text = |text: &str, out: &mut Vec<u8>| {
-        let length = u32::try_from(text.len()).expect("names of ours are short");
-        out.extend(length.to_le_bytes());
-        out.extend(text.as_bytes());
-    };
-    let mut body = Vec::new();
-    text(LOCK, &mut body);
-    body.push(EXCLUSIVE);
-    text(cookie, &mut body);
-    text("", &mut body);
-    let length = u32::try_from(body.len()).expect("names of ours are short");
-    [&[1, 1][..], &length.to_le_bytes(), &body].concat()
+    Encoded::lock().byte(EXCLUSIVE).text(cookie).text("").bytes()
+}
+
+/// The input of `lock`: the same, what is told, for how long, and what is allowed.
+fn locking(cookie: &str, told: &str, time: Span, term: Term) -> Vec<u8> {
+    let seconds = u32::try_from(time.0 / 1_000_000_000).expect("locks end within years");
+    let nanos = u32::try_from(time.0 % 1_000_000_000).expect("less than a second");
+    let locked = Encoded::lock().byte(EXCLUSIVE).text(cookie).text("").text(told);
+    locked.number(seconds).number(nanos).byte(term as u8).bytes()
+}
+
+/// The input of `unlock`: name and cookie.
+fn unlocking(cookie: &str) -> Vec<u8> {
+    Encoded::lock().text(cookie).bytes()
 }
 
 impl Pool {
     /// Takes the lock of an object, which is made if it is not there, for a while; or holds on to
-    /// it.
+    /// it. A full pool does not stand in the way.
     ///
     /// # Errors
     /// If somebody else has it, `term` does not allow what is to be done, or the cluster does not
     /// answer in time.
-    pub fn lock(
+    pub async fn lock(
         &self,
         object: &str,
         cookie: &str,
@@ -78,44 +112,19 @@ impl Pool {
         time: Span,
         term: Term,
     ) -> Result<(), RadosError> {
-        let (name, lock) = (text(object)?, text(LOCK)?);
-        let (cookie, told) = (text(cookie)?, text(told)?);
-        let whole = |number: u64| i64::try_from(number).expect("a span has fewer microseconds");
-        let mut time = TimeValue {
-            seconds: whole(time.0 / 1_000_000_000),
-            micros: whole(time.0 / 1000 % 1_000_000),
-        };
-        // SAFETY: the context is alive, all texts are C strings, and the time is only read.
-        let result = unsafe {
-            (self.context.cluster.library.rados_lock_exclusive)(
-                self.context.raw,
-                name.as_ptr(),
-                lock.as_ptr(),
-                cookie.as_ptr(),
-                told.as_ptr(),
-                &raw mut time,
-                term as u8,
-            )
-        };
-        check(result, || format!("cannot lock object {object:?}")).map(drop)
+        let change = self.change();
+        change.execute(c"lock", c"lock", &locking(cookie, told, time, term));
+        self.carry_out(change, object, "lock", WhenFull::Proceed).await
     }
 
     /// Lets go of the lock of an object.
     ///
     /// # Errors
     /// If we do not have it, or the cluster does not answer in time.
-    pub fn unlock(&self, object: &str, cookie: &str) -> Result<(), RadosError> {
-        let (name, lock, cookie) = (text(object)?, text(LOCK)?, text(cookie)?);
-        // SAFETY: the context is alive, all texts are C strings.
-        let result = unsafe {
-            (self.context.cluster.library.rados_unlock)(
-                self.context.raw,
-                name.as_ptr(),
-                lock.as_ptr(),
-                cookie.as_ptr(),
-            )
-        };
-        check(result, || format!("cannot unlock object {object:?}")).map(drop)
+    pub async fn unlock(&self, object: &str, cookie: &str) -> Result<(), RadosError> {
+        let change = self.change();
+        change.execute(c"lock", c"unlock", &unlocking(cookie));
+        self.carry_out(change, object, "unlock", WhenFull::Proceed).await
     }
 
     /// Who has the lock of an object, if anybody has.
@@ -153,14 +162,10 @@ impl Pool {
             Ok(0) => Ok(None),
             Ok(_) => {
                 // Each list ends every item with a zero byte.
-                let first = |told: &[u8]| {
-                    let item = told.split(|byte| *byte == 0).next().unwrap_or_default();
-                    String::from_utf8_lossy(item).into_owned()
-                };
                 Ok(Some(Locker {
-                    client: first(&told[1]),
-                    cookie: first(&told[2]),
-                    address: first(&told[3]),
+                    client: until_zero(&told[1]),
+                    cookie: until_zero(&told[2]),
+                    address: until_zero(&told[3]),
                 }))
             }
             Err(error) if error.is_missing() => Ok(None),
@@ -177,5 +182,14 @@ mod tests {
     fn what_asserts_a_lock_is_as_ceph_encodes_it() {
         let expected = b"\x01\x01\x17\0\0\0\x08\0\0\0evenkeel\x01\x02\0\0\0ab\0\0\0\0";
         assert_eq!(locked_by("ab"), expected);
+    }
+
+    #[test]
+    fn locks_are_taken_and_let_go_as_ceph_encodes_it() {
+        let lock = locking("ab", "me", Span::from_millis(6500), Term::Another);
+        let expected = b"\x01\x01\x26\0\0\0\x08\0\0\0evenkeel\x01\x02\0\0\0ab\0\0\0\0\x02\0\0\0me\
+            \x06\0\0\0\x00\x65\xcd\x1d\x02";
+        assert_eq!(lock, expected);
+        assert_eq!(unlocking("ab"), b"\x01\x01\x12\0\0\0\x08\0\0\0evenkeel\x02\0\0\0ab");
     }
 }

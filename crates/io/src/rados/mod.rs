@@ -10,9 +10,10 @@
 //!        +----- oneshot <---- completion ---+     wakes the worker, blocks neither
 //! ```
 //!
-//! [`Cluster::connect`], its commands and [locks](Pool::lock) wait for the cluster and belong
-//! `aside`, on threads of their own; what moves data is asynchronous. Each asynchronous call owns
-//! its memory until the library is done with it, whether or not somebody still waits.
+//! [`Cluster::connect`], its commands, and who has a [lock](Pool::locker) wait for the cluster and
+//! belong `aside`, on threads of their own; locks and what moves data are asynchronous. Each
+//! asynchronous call owns its memory until the library is done with it, whether or not somebody
+//! still waits.
 //!
 //! Unsafe code stands in `library` (what the functions are), `cluster`, `pool` and `call`.
 
@@ -30,4 +31,4 @@ pub use cluster::{Access, Cluster, Whom};
 pub use error::RadosError;
 pub use lock::{Locker, Term};
 pub use pool::Pool;
-pub use status::{GroupStatus, OsdStatus, OsdUse, PoolStatus, osd_uses};
+pub use status::{GroupStatus, OsdStatus, OsdUse, PoolFull, PoolStatus, osd_uses};

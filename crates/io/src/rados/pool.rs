@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "calls of librados")]
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::ops::DerefMut;
 use std::ptr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::call::{UnderWay, call};
 use super::cluster::{Cluster, text};
 use super::error::{RadosError, check};
-use super::library::{CREATE_EXCLUSIVE, FULL_TRY, RawPool, RawWrite};
+use super::library::{CREATE_EXCLUSIVE, FULL_FORCE, FULL_TRY, RawPool, RawWrite};
 use super::lock::locked_by;
 
 /// Between two looks whether a pool that was abandoned still has users.
@@ -46,10 +46,38 @@ impl Drop for Context {
     }
 }
 
+/// What becomes of a change that takes room while the pool is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub(super) enum WhenFull {
+    /// It fails; what takes no more room than before is carried out.
+    Fail = FULL_TRY,
+    /// It is carried out: a few bytes without which the volume could not even be read.
+    Proceed = FULL_FORCE,
+}
+
 /// Changes of one object that take effect together, in the making.
-struct Change {
+pub(super) struct Change {
     context: Arc<Context>,
     raw: RawWrite,
+}
+
+impl Change {
+    /// Has a method of a class run by the OSD. If that fails nothing of the change takes effect.
+    pub(super) fn execute(&self, class: &CStr, method: &CStr, input: &[u8]) {
+        // SAFETY: the change is ours; the names are C strings; the library copies the input; nobody
+        // asks for the result of this step alone.
+        unsafe {
+            (self.context.cluster.library.rados_write_op_exec)(
+                self.raw,
+                class.as_ptr(),
+                method.as_ptr(),
+                input.as_ptr().cast(),
+                input.len(),
+                ptr::null_mut(),
+            );
+        }
+    }
 }
 
 // SAFETY: a change is built by one thread and then only read by the library.
@@ -80,7 +108,9 @@ impl Pool {
         let result = unsafe {
             (cluster.library.rados_ioctx_create)(cluster.raw, words.as_ptr(), &raw mut raw)
         };
-        check(result, || format!("pool {name:?}"))?;
+        check(result, || format!("pool {name:?}")).map_err(|error| {
+            if error.is_missing() { RadosError::NoPool(name.to_owned()) } else { error }
+        })?;
         let (cluster, under_way) = (Arc::clone(cluster), Arc::default());
         let context = Arc::new(Context { cluster, raw, under_way });
         Ok(Self { context, name: name.to_owned() })
@@ -224,7 +254,7 @@ impl Pool {
                 offset,
             );
         }
-        self.carry_out(change, object, "write").await
+        self.carry_out(change, object, "write", WhenFull::Fail).await
     }
 
     /// Makes an object of these bytes, in place of what it was.
@@ -241,14 +271,14 @@ impl Pool {
                 data.len(),
             );
         }
-        self.carry_out(change, object, "write").await
+        self.carry_out(change, object, "write", WhenFull::Fail).await
     }
 
     /// The same, if the lock of the object is ours under this cookie when the OSD carries it out,
-    /// however late that is.
+    /// however late that is. A full pool does not stand in the way.
     ///
     /// # Errors
-    /// If the lock is not ours, the pool is full, or the cluster does not answer in time.
+    /// If the lock is not ours, or the cluster does not answer in time.
     pub async fn write_full_locked(
         &self,
         object: &str,
@@ -256,25 +286,16 @@ impl Pool {
         cookie: &str,
     ) -> Result<(), RadosError> {
         let change = self.change();
-        let condition = locked_by(cookie);
-        // SAFETY: the change is ours; the names are C strings; the library copies condition and
-        // data; nobody asks for the result of the condition alone.
+        change.execute(c"lock", c"assert_locked", &locked_by(cookie));
+        // SAFETY: the change is ours; the library copies the data.
         unsafe {
-            (self.context.cluster.library.rados_write_op_exec)(
-                change.raw,
-                c"lock".as_ptr(),
-                c"assert_locked".as_ptr(),
-                condition.as_ptr().cast(),
-                condition.len(),
-                ptr::null_mut(),
-            );
             (self.context.cluster.library.rados_write_op_write_full)(
                 change.raw,
                 data.as_ptr().cast(),
                 data.len(),
             );
         }
-        self.carry_out(change, object, "write").await
+        self.carry_out(change, object, "write", WhenFull::Proceed).await
     }
 
     /// Makes an object of these bytes, if there is none yet.
@@ -289,7 +310,7 @@ impl Pool {
             (library.rados_write_op_create)(change.raw, CREATE_EXCLUSIVE, ptr::null());
             (library.rados_write_op_write_full)(change.raw, data.as_ptr().cast(), data.len());
         }
-        self.carry_out(change, object, "create").await
+        self.carry_out(change, object, "create", WhenFull::Fail).await
     }
 
     /// Makes a part of an object read as zeroes; what is there of it takes no room any more.
@@ -302,7 +323,7 @@ impl Pool {
         unsafe {
             (self.context.cluster.library.rados_write_op_zero)(change.raw, offset, length);
         }
-        self.carry_out(change, object, "clear a part of").await
+        self.carry_out(change, object, "clear a part of", WhenFull::Fail).await
     }
 
     /// Removes an object.
@@ -313,20 +334,21 @@ impl Pool {
         let change = self.change();
         // SAFETY: the change is ours.
         unsafe { (self.context.cluster.library.rados_write_op_remove)(change.raw) };
-        self.carry_out(change, object, "remove").await
+        self.carry_out(change, object, "remove", WhenFull::Fail).await
     }
 
-    fn change(&self) -> Change {
+    pub(super) fn change(&self) -> Change {
         // SAFETY: it has no condition.
         let raw = unsafe { (self.context.cluster.library.rados_create_write_op)() };
         Change { context: Arc::clone(&self.context), raw }
     }
 
-    async fn carry_out(
+    pub(super) async fn carry_out(
         &self,
         change: Change,
         object: &str,
         what: &'static str,
+        when_full: WhenFull,
     ) -> Result<(), RadosError> {
         let library = self.context.cluster.library;
         let name: CString = text(object)?;
@@ -342,7 +364,7 @@ impl Pool {
                     completion,
                     name.as_ptr(),
                     ptr::null_mut(),
-                    FULL_TRY,
+                    when_full as i32,
                 )
             }
         })

@@ -41,11 +41,27 @@ pub struct PoolStatus {
     pub groups: Vec<GroupStatus>,
     /// Part of its capacity at which an OSD counts as full, and stops every pool that it is of.
     pub full_part: f64,
-    /// Every OSD of the cluster, in order.
+    /// Why the monitors let nothing take room in it, if they do not.
+    pub full: Option<PoolFull>,
+    /// Every OSD of the cluster, by number.
     pub osds: Vec<OsdStatus>,
     /// The addresses whose requests the OSDs refuse, each with when that ends by the monitors'
     /// clock, in their words.
     pub shut_out: BTreeMap<String, String>,
+}
+
+/// Why nothing may take room in a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolFull {
+    /// It has reached its quota: so many bytes or objects, zero where there is no such bound.
+    Quota {
+        /// Bytes of it, each counted once.
+        bytes_max: u64,
+        /// Objects of it.
+        objects_max: u64,
+    },
+    /// One of its OSDs is full.
+    Osd,
 }
 
 /// A placement group.
@@ -55,6 +71,9 @@ pub struct GroupStatus {
     pub acting: Vec<ServerId>,
     /// Whether they serve it now.
     pub is_served: bool,
+    /// Whether the manager has heard of it. One that was just started has heard of none, while all
+    /// are served as before.
+    pub is_known: bool,
 }
 
 /// What monitors think of an OSD.
@@ -77,6 +96,25 @@ impl PoolStatus {
             if group.is_served { group.acting.clone() } else { Vec::new() }
         };
         self.groups.iter().map(of_group).collect()
+    }
+
+    /// Takes what was known of groups of which the manager has not heard yet: who acts for one
+    /// changes with the map of the OSDs alone, which is the monitors' own.
+    pub fn keep_known(&mut self, before: &Self) {
+        if self.groups.len() != before.groups.len() {
+            return;
+        }
+        let osds = &self.osds;
+        let is_up = |osd: &ServerId| {
+            let found = osds.binary_search_by_key(osd, |one| one.osd);
+            found.is_ok_and(|at| osds[at].is_up)
+        };
+        let unknown = self.groups.iter_mut().zip(&before.groups).filter(|(own, _)| !own.is_known);
+        for (own, before) in unknown {
+            own.acting.clone_from(&before.acting);
+            own.is_served = before.is_served && before.acting.iter().all(is_up);
+            own.is_known = before.is_known;
+        }
     }
 
     /// A number that no OSD has: one more than the greatest.
@@ -151,11 +189,15 @@ fn pool_status(map: &[u8], groups: &[u8], number: i64) -> Result<PoolStatus, Rad
             // The last word of a group may be from before the death of all who could tell.
             let is_up = acting.clone().next().is_some() && acting.clone().all(|one| one.is_up);
             let says = |state: &str| row.state.split('+').any(|word| word == state);
+            if says("unknown") {
+                continue;
+            }
             // Whoever acts now waits until whoever did before must have noticed, or has lost touch.
             let is_held_up = says("wait") || says("laggy");
             *status = GroupStatus {
                 acting: acting.map(|one| one.osd).collect(),
                 is_served: says("active") && !is_held_up && is_up,
+                is_known: true,
             };
         }
     }
@@ -165,6 +207,7 @@ fn pool_status(map: &[u8], groups: &[u8], number: i64) -> Result<PoolStatus, Rad
         copies: pool.size,
         groups: statuses,
         full_part: map.full_ratio,
+        full: pool.full(),
         osds,
         shut_out: map.blocklist,
     })
@@ -201,6 +244,24 @@ struct PoolRow {
     kind: u32,
     size: u32,
     pg_num: u32,
+    #[serde(default)]
+    flags_names: String,
+    #[serde(default)]
+    quota_max_bytes: u64,
+    #[serde(default)]
+    quota_max_objects: u64,
+}
+
+impl PoolRow {
+    fn full(&self) -> Option<PoolFull> {
+        let says = |flag: &str| self.flags_names.split(',').any(|word| word == flag);
+        let quota = PoolFull::Quota {
+            bytes_max: self.quota_max_bytes,
+            objects_max: self.quota_max_objects,
+        };
+        // A pool at its quota says both.
+        if says("full_quota") { Some(quota) } else { says("full").then_some(PoolFull::Osd) }
+    }
 }
 
 #[derive(Deserialize)]
@@ -283,9 +344,46 @@ mod tests {
         let status = pool_status(map, groups, 1).unwrap();
         assert_eq!(status.serving(), [vec![ServerId(0)], vec![], vec![], vec![], vec![]]);
         assert_eq!(status.groups[1].acting, [ServerId(1)], "who would serve it");
+        assert_eq!(status.full, None);
         let down = OsdStatus { osd: ServerId(1), is_up: false, is_in: false, is_full: false };
         assert_eq!(status.osds[1], down);
         assert!(status.shut_out.contains_key("10.0.0.7:0/31"), "{:?}", status.shut_out);
+    }
+
+    #[test]
+    fn a_manager_that_was_just_started_tells_nothing_new() {
+        let map = |up: &str| {
+            format!(
+                r#"{{"epoch":7,"full_ratio":0.95,"pools":[{{"pool":1,"type":1,"size":1,"pg_num":3}}],
+                "osds":[{{"osd":0,"in":1,"state":["exists","up"]}},
+                {{"osd":1,"in":1,"state":["exists"{up}]}}]}}"#
+            )
+        };
+        let before = br#"{"pg_stats":[{"pgid":"1.0","state":"active+clean","acting":[0]},
+            {"pgid":"1.1","state":"active+clean","acting":[1]},
+            {"pgid":"1.2","state":"peering","acting":[0]}]}"#;
+        let before = pool_status(map(",\"up\"").as_bytes(), before, 1).unwrap();
+        let young = br#"{"pg_stats":[{"pgid":"1.0","state":"unknown","acting":[]}]}"#;
+        let mut after = pool_status(map("").as_bytes(), young, 1).unwrap();
+        assert!(after.groups.iter().all(|group| !group.is_known && !group.is_served));
+        after.keep_known(&before);
+        assert_eq!(after.serving(), [vec![ServerId(0)], vec![], vec![]], "osd.1 has died");
+        assert_eq!(after.groups[1].acting, [ServerId(1)]);
+    }
+
+    #[test]
+    fn a_full_pool_says_why() {
+        let full = |flags: &str| {
+            let map = format!(
+                r#"{{"epoch":7,"full_ratio":0.95,"pools":[{{"pool":1,"type":1,"size":1,"pg_num":1,
+                "flags_names":"hashpspool,{flags}","quota_max_bytes":4096,"quota_max_objects":0}}],
+                "osds":[]}}"#
+            );
+            pool_status(map.as_bytes(), br#"{"pg_stats":[]}"#, 1).unwrap().full
+        };
+        let quota = PoolFull::Quota { bytes_max: 4096, objects_max: 0 };
+        assert_eq!((full("full,full_quota"), full("full")), (Some(quota), Some(PoolFull::Osd)));
+        assert_eq!((full("nearfull"), full("selfmanaged_snaps")), (None, None));
     }
 
     #[test]

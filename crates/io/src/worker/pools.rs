@@ -42,7 +42,8 @@ impl Worker {
         }
         let word = self.word(&backend.name);
         word.settle();
-        let volume = CephVolume::new(&backend.name, source.clone(), self.clock, word);
+        let folder = self.shared.state.own_folder();
+        let volume = CephVolume::new(&backend.name, source.clone(), folder, self.clock, word);
         let (worker, known) = (Rc::clone(self), Rc::clone(&volume));
         let dismiss = async move || worker.dismiss_clients_of(&known).await;
         spawn_local(Rc::clone(&volume).keep(dismiss));

@@ -51,3 +51,46 @@ fn a_gate_proves_who_it_is_and_is_told_what_it_may_not() {
     assert_eq!(write(&mut client, 3), Ok(()));
     assert_eq!(trouble_of(&gate, "right"), "");
 }
+
+#[test]
+fn a_right_that_the_user_lacks_is_named() {
+    needs!("ceph-mon", "ceph-mgr", "ceph-osd", "ceph-authtool");
+    let staged = Staged::with(CephOptions { cephx: true, ..Staged::options(64) }, 1);
+    let scratch = Scratch::new();
+    let (mon, mgr) = ("profile rbd", "allow r");
+    let cases = [
+        (
+            "reads",
+            [mon, mgr, "allow r pool=objects"],
+            "`osd` `w`, `osd` `class-read`, `osd` `class-write`",
+        ),
+        (
+            "classless",
+            [mon, mgr, "allow rw pool=objects"],
+            "`osd` `class-read`, `osd` `class-write`",
+        ),
+        ("half", [mon, mgr, "allow rw class-write pool=objects"], "`osd` `class-read`"),
+        ("elsewhere", [mon, mgr, "allow rwx pool=other"], "`osd` `r`, `osd` `w`"),
+        ("nomgr", [mon, "", "profile rbd pool=objects"], "`mgr` `r`"),
+    ];
+    let policy: String = cases
+        .iter()
+        .map(|(name, [mon, mgr, osd], _)| {
+            let kinds = [("mon", mon), ("mgr", mgr), ("osd", osd)];
+            let caps = kinds.iter().filter(|(_, cap)| !cap.is_empty());
+            let caps: Vec<&str> = caps.flat_map(|(kind, cap)| [*kind, **cap]).collect();
+            let keyring = staged.ceph.user(name, &caps).expect("a user");
+            let more = format!(
+                "pool = \"objects\"\nsize = \"16 MiB\"\nuser = \"{name}\"\nkeyring = \"{}\"",
+                keyring.display()
+            );
+            staged.volume(name, name, &more)
+        })
+        .collect();
+    let gate = Gate::start(&scratch, &policy);
+    for (name, _, lacking) in cases {
+        let said = format!("client.{name} lacks {lacking}");
+        wait_for(&said, || trouble_of(&gate, name).contains(&said).then_some(()));
+        assert!(trouble_of(&gate, name).contains("ceph auth caps"), "{name}");
+    }
+}

@@ -247,6 +247,21 @@ impl Client {
         }
     }
 
+    /// The same; none once the gate has hung up.
+    pub(crate) fn read_if_there(
+        &mut self,
+        offset: u64,
+        length: u32,
+    ) -> Option<Result<Vec<u8>, u32>> {
+        let request = Request { command: READ, offset, length, ..Request::default() };
+        self.stream.write_all(&request.bytes()).ok()?;
+        let reply = self.try_take(16).ok()?;
+        match be32(&reply[4..8]) {
+            0 => self.try_take(length as usize).ok().map(Ok),
+            error => Some(Err(error)),
+        }
+    }
+
     pub(crate) fn write(&mut self, offset: u64, data: &[u8]) -> Result<(), u32> {
         let length = u32::try_from(data.len()).expect("writes are short");
         self.ask(Request { command: WRITE, offset, length, ..Request::default() }, data);

@@ -46,8 +46,10 @@ impl Failed {
                 (opened.doubt().unwrap_or_else(late), Errno::Io)
             }
         };
-        let place = opened.told_place(offset, length);
-        tracing::warn!(volume, offset, length, why, place, "request failed");
+        if let Some(left_out) = opened.next_line() {
+            let place = opened.told_place(offset, length);
+            tracing::warn!(volume, offset, length, why, place, left_out, "request failed");
+        }
         errno
     }
 }

@@ -17,6 +17,7 @@ use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::policy;
 
 use super::guarded::{Connection, Guarded, GuardedError};
+use super::rights::remedy;
 use crate::clock::since_boot;
 use crate::rados::{Cluster, RadosError, Whom};
 
@@ -47,14 +48,14 @@ pub(super) async fn try_right(
 
 /// Why nobody can be shut out, with what to do about it.
 fn told(error: &RadosError, source: &policy::Ceph) -> String {
-    let policy::Ceph { user, pool, .. } = source;
+    let user = &source.user;
     if !error.is_forbidden() {
         return format!("a gate that had the volume before cannot be shut out: {error}");
     }
     format!(
         "client.{user} may not shut out a gate that had the volume before ({error}); give it that \
-         right with `ceph auth caps client.{user} mon 'profile rbd' mgr 'allow r' osd 'profile rbd \
-         pool={pool}'`, or do without, by `fence = \"none\"` in the policy"
+         right with `{}`, or do without, by `fence = \"none\"` in the policy",
+        remedy(source)
     )
 }
 

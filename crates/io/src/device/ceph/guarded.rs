@@ -17,14 +17,11 @@ use evenkeel_engine::policy;
 use evenkeel_engine::pooled::HEAD_BYTES_MAX;
 
 use super::lease::Lease;
+use super::loss::Loss;
 use crate::rados::{Access, Cluster, Locker, Pool, PoolStatus, RadosError, Term, aside};
 
 /// How long the OSD keeps the lock of one that renews it no more.
 const LOCK_TIME: Span = Span::from_secs(6);
-
-/// What to say if the OSDs refuse us.
-pub(super) const SHUT_OUT: &str = "the cluster refuses this gate: another one has taken the \
-                                   volume, or somebody has blocklisted it";
 
 /// Why a call to the pool was not made, or failed.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +50,15 @@ pub(super) struct Lock {
     pub(super) cookie: String,
     /// What we call ourselves.
     pub(super) told: String,
+}
+
+/// Which pool it is, whatever it is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PoolPlace {
+    /// The cluster's own name for itself, a UUID.
+    pub(super) cluster: String,
+    /// The number of the pool there, which no other pool ever has.
+    pub(super) number: i64,
 }
 
 /// A connection to the pool of a volume. It gives no way to its data.
@@ -117,14 +123,19 @@ impl Connection {
         self.blocking(|pool| pool.cluster().pool_status(pool.id())).await
     }
 
-    /// What a head says, whoever has the volume.
+    /// What a head says, whoever has the volume; none if there is none, or nothing in it yet.
     ///
     /// # Errors
     /// What the cluster said.
     pub(super) async fn look(&self, head: &str) -> Result<Option<Vec<u8>>, RadosError> {
-        let (mut bytes, count) = self.pool.read(head, 0, vec![0; HEAD_BYTES_MAX]).await?;
-        bytes.truncate(count);
-        Ok((count > 0).then_some(bytes))
+        match self.pool.read(head, 0, vec![0; HEAD_BYTES_MAX]).await {
+            Ok((mut bytes, count)) => {
+                bytes.truncate(count);
+                Ok((count > 0).then_some(bytes))
+            }
+            Err(error) if error.is_missing() => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Stores a head if the lock on it is ours when its OSD carries that out: a head that comes
@@ -134,6 +145,46 @@ impl Connection {
     /// If the lock is not ours, or what the cluster said.
     pub(super) async fn write_head(&self, lock: &Lock, text: &str) -> Result<(), RadosError> {
         self.pool.write_full_locked(&lock.object, text.as_bytes(), &lock.cookie).await
+    }
+
+    /// Removes an object.
+    ///
+    /// # Errors
+    /// If there is none, or what the cluster said.
+    pub(super) async fn remove(&self, object: &str) -> Result<(), RadosError> {
+        self.pool.remove(object).await
+    }
+
+    /// Which pool it is.
+    ///
+    /// # Errors
+    /// What the library said.
+    pub(super) async fn place(&self) -> Result<PoolPlace, RadosError> {
+        let work =
+            |pool: &Pool| Ok(PoolPlace { cluster: pool.cluster().identity()?, number: pool.id() });
+        self.blocking(work).await
+    }
+
+    /// What has become of the pool, if it is not there any more.
+    ///
+    /// # Errors
+    /// If the monitors do not answer.
+    pub(super) async fn what_became(&self) -> Result<Option<String>, RadosError> {
+        let work = |pool: &Pool| {
+            let (name, number) = (pool.name(), pool.id());
+            let cluster = pool.cluster();
+            if cluster.pool_name(number)?.is_some() {
+                return Ok(None);
+            }
+            let deleted = format!("pool {name:?} (number {number}) was deleted");
+            Ok(Some(match cluster.pool_number(name)? {
+                None => deleted,
+                Some(anew) => {
+                    format!("{deleted}, and one of that name was made anew (number {anew})")
+                }
+            }))
+        };
+        self.blocking(work).await
     }
 
     /// Whether nothing is under way in the pool.
@@ -146,8 +197,7 @@ impl Connection {
     /// # Errors
     /// If somebody has it, or the cluster does not answer in time.
     pub(super) async fn lock(&self, lock: &Lock) -> Result<(), RadosError> {
-        let Lock { object, cookie, told } = lock.clone();
-        self.blocking(move |pool| pool.lock(&object, &cookie, &told, LOCK_TIME, Term::First)).await
+        self.pool.lock(&lock.object, &lock.cookie, &lock.told, LOCK_TIME, Term::First).await
     }
 
     /// Takes a lock that is ours or nobody's. That says nothing of who had it meanwhile.
@@ -155,8 +205,7 @@ impl Connection {
     /// # Errors
     /// If somebody else has it, or the cluster does not answer in time.
     pub(super) async fn lock_again(&self, lock: &Lock) -> Result<(), RadosError> {
-        let Lock { object, cookie, told } = lock.clone();
-        self.blocking(move |pool| pool.lock(&object, &cookie, &told, LOCK_TIME, Term::Any)).await
+        self.pool.lock(&lock.object, &lock.cookie, &lock.told, LOCK_TIME, Term::Any).await
     }
 
     /// Lets go of a lock.
@@ -164,8 +213,7 @@ impl Connection {
     /// # Errors
     /// If it is not ours, or the cluster does not answer in time.
     pub(super) async fn unlock(&self, lock: &Lock) -> Result<(), RadosError> {
-        let Lock { object, cookie, .. } = lock.clone();
-        self.blocking(move |pool| pool.unlock(&object, &cookie)).await
+        self.pool.unlock(&lock.object, &lock.cookie).await
     }
 
     /// Who has a lock.
@@ -291,14 +339,12 @@ impl Guarded {
     /// # Errors
     /// If the lock is not ours any more, or the cluster does not answer in time.
     pub(super) async fn renew(&self, lock: &Lock) -> Result<bool, RadosError> {
-        let (Lock { object, cookie, told }, lease) = (lock.clone(), Arc::clone(&self.lease));
-        let renewing = self.connection.blocking(move |pool| {
-            if !lease.is_held() {
-                return Ok(false);
-            }
-            pool.lock(&object, &cookie, &told, LOCK_TIME, Term::Another).map(|()| true)
-        });
-        renewing.await
+        if !self.lease.is_held() {
+            return Ok(false);
+        }
+        let Lock { object, cookie, told } = lock;
+        let renewing = self.pool().lock(object, cookie, told, LOCK_TIME, Term::Another);
+        renewing.await.map(|()| true)
     }
 
     /// Asks the monitors for something that only the owner of the volume may want.
@@ -333,7 +379,7 @@ impl Guarded {
         if let Err(error) = &result
             && error.is_shut_out()
         {
-            self.lease.lose(SHUT_OUT.to_owned());
+            self.lease.lose(Loss::ShutOut);
             return Err(GuardedError::NotHeld);
         }
         Ok(result?)

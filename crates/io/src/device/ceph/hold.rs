@@ -21,8 +21,9 @@ use std::time::Duration;
 use evenkeel_engine::pooled::{Head, head_name};
 use tokio::time::Instant;
 
-use super::guarded::{Connection, Guarded, GuardedError, Lock, SHUT_OUT};
+use super::guarded::{Connection, Guarded, GuardedError, Lock};
 use super::lease::Lease;
+use super::loss::Loss;
 use super::opening::NotOpened;
 use super::said::Said;
 use crate::clock::since_boot;
@@ -151,7 +152,7 @@ impl Hold {
     pub(super) async fn let_go(&self, head: &Head) -> Result<(), RadosError> {
         let was_ours = self.lease.lost().is_none();
         // From here on nothing is handed over any more.
-        self.lease.lose("let go of".to_owned());
+        self.lease.lose(Loss::LetGo);
         let connection = self.guarded.connection();
         if was_ours && connection.is_idle() {
             let head = Head { owner: None, ..head.clone() };
@@ -165,7 +166,7 @@ impl Hold {
     /// # Errors
     /// What the cluster said; then the lock ends by itself.
     pub(super) async fn release(&self) -> Result<(), RadosError> {
-        self.lease.lose("let go of".to_owned());
+        self.lease.lose(Loss::LetGo);
         self.guarded.connection().unlock(&self.lock).await
     }
 
@@ -181,14 +182,46 @@ impl Hold {
                 // It may have ended meanwhile, and somebody else have come and gone.
                 Ok(false) => self.regain().await,
                 Err(error) if error.is_missing() || error.is_busy() => self.regain().await,
-                Err(error) if error.is_shut_out() => self.lease.lose(SHUT_OUT.to_owned()),
+                Err(error) if error.is_shut_out() => self.lease.lose(Loss::ShutOut),
                 Err(error) => self.say("a lock is not renewed", &error.to_string()),
             }
         }
     }
 
+    /// Whether the volume is still there, in the pool that it was opened in. It is lost if not; what
+    /// cannot be asked now is in doubt, and does not count as there.
+    pub(super) async fn is_there(&self) -> bool {
+        let connection = self.guarded.connection();
+        let outcome = match connection.look(&self.lock.object).await {
+            Ok(Some(_)) => return true,
+            Ok(None) => connection.what_became().await,
+            Err(error) => Err(error),
+        };
+        match outcome {
+            Ok(what) => {
+                let what = what.unwrap_or_else(|| self.head_is_gone());
+                self.lease.lose(Loss::Gone(what));
+            }
+            Err(error) if error.is_shut_out() => self.lease.lose(Loss::ShutOut),
+            Err(error) => self.say("the volume may not be there any more", &error.to_string()),
+        }
+        false
+    }
+
+    fn head_is_gone(&self) -> String {
+        let pool = self.guarded.connection().pool_name();
+        format!(
+            "object {:?} is gone from pool {pool:?}: without it nobody knows who has the volume",
+            self.lock.object
+        )
+    }
+
     /// Nobody knows who had the lock meanwhile. The volume is ours again if nobody took it.
     async fn regain(&self) {
+        // To take a lock makes its object, and that must not stand for a head that is lost.
+        if !self.is_there().await {
+            return;
+        }
         let begin = since_boot();
         match self.guarded.connection().lock_again(&self.lock).await {
             Ok(()) => match self.head().await {
@@ -197,17 +230,15 @@ impl Hold {
                     self.held_from(begin);
                 }
                 Ok(_) => {
-                    self.lease.lose("another gate has used the volume meanwhile".to_owned());
+                    self.lease.lose(Loss::Used);
                     // Whoever wants the volume need not wait for a lock that is good for nothing.
                     let _ = self.guarded.connection().unlock(&self.lock).await;
                 }
-                Err(NotOpened::ShutOut(why)) => self.lease.lose(why),
+                Err(NotOpened::ShutOut) => self.lease.lose(Loss::ShutOut),
                 Err(why) => self.say("a lock is in doubt", &why.to_string()),
             },
-            Err(error) if error.is_shut_out() => self.lease.lose(SHUT_OUT.to_owned()),
-            Err(error) if error.is_busy() => {
-                self.lease.lose("another gate has taken the volume".to_owned());
-            }
+            Err(error) if error.is_shut_out() => self.lease.lose(Loss::ShutOut),
+            Err(error) if error.is_busy() => self.lease.lose(Loss::Taken),
             Err(error) => self.say("a lock is not regained", &error.to_string()),
         }
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use evenkeel_core::time::{Nanos, Span};
 use tokio::sync::Notify;
 
+use super::loss::Loss;
 use crate::clock::since_boot;
 
 /// How long after the begin of a renewal the volume counts as ours: less than the lock lasts, for
@@ -25,7 +26,7 @@ pub(super) struct Lease {
     /// In nanoseconds since the machine was started.
     until: AtomicU64,
     /// Why it is not ours any more; that is for good.
-    lost: OnceLock<String>,
+    lost: OnceLock<Loss>,
     news: Notify,
 }
 
@@ -61,18 +62,18 @@ impl Lease {
     }
 
     /// It is not ours any more. The first reason counts.
-    pub(super) fn lose(&self, why: String) {
+    pub(super) fn lose(&self, why: Loss) {
         let _ = self.lost.set(why);
         self.news.notify_waiters();
     }
 
     /// Why it is not ours any more, if it is not.
-    pub(super) fn lost(&self) -> Option<&str> {
-        self.lost.get().map(String::as_str)
+    pub(super) fn lost(&self) -> Option<&Loss> {
+        self.lost.get()
     }
 
     /// Waits until it is not ours any more. Returns why.
-    pub(super) async fn until_lost(&self) -> &str {
+    pub(super) async fn until_lost(&self) -> &Loss {
         loop {
             let news = self.news.notified();
             if let Some(why) = self.lost() {
@@ -111,9 +112,9 @@ mod tests {
         lease.held_from(since_boot());
         lease.held_from(long_ago);
         assert!(lease.is_held() && !lease.is_in_doubt());
-        lease.lose("taken".to_owned());
+        lease.lose(Loss::Taken);
         lease.held_from(since_boot());
         assert!(!lease.is_held() && !lease.is_in_doubt());
-        assert_eq!(lease.lost(), Some("taken"));
+        assert_eq!(lease.lost(), Some(&Loss::Taken));
     }
 }

@@ -19,13 +19,17 @@ mod fence;
 mod guarded;
 mod hold;
 mod lease;
+mod loss;
 mod opened;
 mod opening;
 mod osds;
+mod remembered;
+mod rights;
 mod said;
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,8 +45,10 @@ use crate::report::PoolReport;
 use crate::word::Word;
 use failed::Failed;
 use guarded::Connection;
+use loss::Loss;
 use opened::Opened;
 use opening::NotOpened;
+use remembered::Remembered;
 use said::Said;
 
 /// Between two attempts to open a volume, shorter at first.
@@ -63,6 +69,8 @@ pub(crate) struct CephVolume {
     /// The line of the head that said that the volume was ours, while we try to have it again: if
     /// it says anything else by then, clients may hold what they have read before.
     returning: RefCell<Option<String>>,
+    /// Which pool it was in when it was last open.
+    remembered: Remembered,
     /// What the operator says.
     word: Rc<Word>,
     standing: RefCell<Standing>,
@@ -99,10 +107,17 @@ impl Request {
 }
 
 impl CephVolume {
-    /// A volume that [`Self::keep`] opens.
-    pub(crate) fn new(name: &str, source: policy::Ceph, clock: Clock, word: Rc<Word>) -> Rc<Self> {
+    /// A volume that [`Self::keep`] opens. The folder is the gate's own, if it has one.
+    pub(crate) fn new(
+        name: &str,
+        source: policy::Ceph,
+        folder: Option<&Path>,
+        clock: Clock,
+        word: Rc<Word>,
+    ) -> Rc<Self> {
         Rc::new(Self {
             name: name.to_owned(),
+            remembered: Remembered::new(folder, &source),
             source: RefCell::new(source),
             clock,
             connection: RefCell::new(None),
@@ -155,7 +170,8 @@ impl CephVolume {
     /// The volume is not ours any more. Gives up all that there is of it here, and waits for the
     /// operator's word: clients may hold what they have read before. It need not wait if it was
     /// shut out, and nobody took the volume: the head still names us.
-    async fn lose(&self, why: String, owner: Option<String>, dismiss: &impl AsyncFn()) {
+    async fn lose(&self, loss: Loss, owner: Option<String>, dismiss: &impl AsyncFn()) {
+        let why = loss.to_string();
         tracing::error!(
             volume = self.name,
             why,
@@ -164,6 +180,10 @@ impl CephVolume {
         self.stand(Standing::Over(why.clone()));
         self.disconnect();
         dismiss().await;
+        if let Loss::Gone(_) = loss {
+            // Nobody has it. The next attempt tells what it would take to have it again.
+            return self.stand(Standing::Opening(Some(why)));
+        }
         let who = self.who_has_it().await;
         if who.is_some() && who == owner {
             // Once the lock is ours, the head tells for certain.
@@ -226,8 +246,8 @@ impl CephVolume {
         match why {
             // That gate is alive: a word that it is gone would be wrong.
             NotOpened::InUse(_) => self.word.settle(),
-            NotOpened::ShutOut(_) => self.disconnect(),
-            NotOpened::Taken(_) | NotOpened::Other(_) => {}
+            NotOpened::ShutOut => self.disconnect(),
+            NotOpened::Taken(_) | NotOpened::Forbidden(_) | NotOpened::Other(_) => {}
         }
         let why = why.to_string();
         if self.said.is_news(&why) {

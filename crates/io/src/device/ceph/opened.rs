@@ -19,8 +19,9 @@ use super::failed::Failed;
 use super::fence::Entries;
 use super::guarded::{Guarded, GuardedError};
 use super::hold::Hold;
+use super::loss::Loss;
 use super::osds::Osds;
-use super::said::Said;
+use super::said::{Said, Sparing};
 use crate::buffer::Buf;
 use crate::clock::{Clock, duration};
 use crate::rados::{Cluster, OsdUse, PoolStatus, RadosError};
@@ -64,9 +65,12 @@ pub(super) struct Opened {
     failures: Cell<u64>,
     is_short: Cell<bool>,
     is_unserved: Cell<bool>,
+    is_full: Cell<bool>,
     is_refusing: Cell<bool>,
     /// What was said of figures, of maps, and of former owners.
     said: [Said; 3],
+    /// Requests that failed.
+    failed: Sparing,
 }
 
 /// A part of a request within one object.
@@ -108,8 +112,10 @@ impl Opened {
             failures: Cell::new(0),
             is_short: Cell::new(false),
             is_unserved: Cell::new(false),
+            is_full: Cell::new(false),
             is_refusing: Cell::new(false),
             said: Default::default(),
+            failed: Sparing::default(),
         };
         opened.set_ceiling(source.ceiling_milli);
         opened
@@ -133,6 +139,11 @@ impl Opened {
         duration(self.source.patience)
     }
 
+    /// Whether a request that failed is to be told in the log; how many were not since the last.
+    pub(super) fn next_line(&self) -> Option<u64> {
+        self.failed.next(self.clock.now())
+    }
+
     /// The line of the head that says that the volume is ours.
     pub(super) fn owner(&self) -> Option<String> {
         self.head.owner.clone()
@@ -146,7 +157,10 @@ impl Opened {
     /// What to say of what is not served, or of room that runs out.
     pub(super) fn trouble(&self) -> Option<String> {
         let unfenced = || self.is_unfenced.borrow().clone();
-        unfenced().or_else(|| self.osds.borrow().unserved()).or_else(|| self.shortage())
+        unfenced()
+            .or_else(|| self.osds.borrow().full(&self.source.pool))
+            .or_else(|| self.osds.borrow().unserved())
+            .or_else(|| self.shortage())
     }
 
     /// How it is doing.
@@ -198,16 +212,16 @@ impl Opened {
     }
 
     /// Waits until the volume is not ours any more. Returns why.
-    pub(super) async fn until_lost(&self) -> &str {
+    pub(super) async fn until_lost(&self) -> &Loss {
         self.pool.lease().until_lost().await
     }
 
     /// Keeps what is known of the OSDs fresh, and former owners out, until the volume is not ours
     /// any more. Returns why.
-    pub(super) async fn look_after(self: &Rc<Self>, name: &str) -> String {
+    pub(super) async fn look_after(self: &Rc<Self>, name: &str) -> Loss {
         // A monitor that is away must not keep from us what the manager tells.
         tokio::select! {
-            why = self.until_lost() => why.to_owned(),
+            loss = self.until_lost() => loss.clone(),
             () = self.keep_looking(name) => unreachable!("it never ends"),
             () = self.keep_mapping(name) => unreachable!("it never ends"),
         }
@@ -251,7 +265,20 @@ impl Opened {
                     tracing::info!(volume = name, "all is served again");
                 }
             }
+            self.tell_full(name);
             self.map_seen.notify_waiters();
+        }
+    }
+
+    /// Says once that nothing may take room in the pool, and once that it may again.
+    fn tell_full(&self, name: &str) {
+        let full = self.osds.borrow().full(&self.source.pool);
+        if self.is_full.replace(full.is_some()) != full.is_some() {
+            if let Some(why) = full {
+                tracing::error!(volume = name, why, "the pool is full");
+            } else {
+                tracing::info!(volume = name, "the pool has room again");
+            }
         }
     }
 
@@ -285,11 +312,10 @@ impl Opened {
     pub(super) async fn look(&self) -> Result<(), String> {
         let uses = self.pool.connection().ask(Cluster::osd_uses).await;
         let uses = uses.map_err(|error| error.to_string())?;
-        self.osds.borrow_mut().take_uses(&uses);
         let now = self.clock.now();
         self.heard_at.set(now);
-        let mut volume = self.volume.borrow_mut();
-        for OsdUse { osd, capacity_bytes, used_bytes, .. } in uses {
+        let (mut osds, mut volume) = (self.osds.borrow_mut(), self.volume.borrow_mut());
+        for &OsdUse { osd, capacity_bytes, used_bytes, .. } in osds.take_uses(&uses) {
             volume.report(now, osd, Metrics { capacity_bytes, used_bytes, ..Metrics::default() });
         }
         Ok(())
@@ -299,15 +325,16 @@ impl Opened {
     async fn look_at_map(&self) -> Result<BTreeMap<String, String>, String> {
         let status = self.pool.connection().status().await;
         let status = status.map_err(|error| error.to_string())?;
+        let mut osds = self.osds.borrow_mut();
+        osds.take_status(status);
+        let status = osds.status();
         let groups = pool_map(&status.serving(), status.nobody());
         let mut volume = self.volume.borrow_mut();
         volume.remap(groups.map_err(|error| error.to_string())?);
         // The number may have been an OSD's.
         volume.report(self.clock.now(), status.nobody(), Metrics::default());
         volume.set_ceiling(self.ceiling(), status.full_part);
-        let listed = status.shut_out.clone();
-        self.osds.borrow_mut().take_status(status);
-        Ok(listed)
+        Ok(status.shut_out.clone())
     }
 
     /// Lets go of the volume.
@@ -360,8 +387,11 @@ impl Opened {
         let (mut part, count) = match place {
             Place::At(name) => match self.pool.read(&name, piece.within, part).await {
                 Ok(read) => read,
-                // Its choice was stored, and the gate killed before the first byte was written.
-                Err(error) if error.is_missing() => (Buf::take(piece.range.len()), 0),
+                // Its choice was stored, and the gate killed before the first byte was written; or
+                // there is nothing any more of the whole pool.
+                Err(error) if error.is_missing() && self.hold.is_there().await => {
+                    (Buf::take(piece.range.len()), 0)
+                }
                 Err(error) => return Err(error.into()),
             },
             // Nothing was acknowledged yet of what is still being placed.
@@ -374,16 +404,42 @@ impl Opened {
     async fn write(self: &Rc<Self>, piece: &Piece, data: &[u8]) -> Result<(), Failed> {
         let name = self.placed(piece.object).await?;
         let growth = self.volume.borrow().check_growth(piece.object);
-        growth.map_err(|no_room| self.refuse(piece.object, no_room))?;
-        Ok(self.pool.write(&name, piece.within, data).await?)
+        if let Err(no_room) = growth
+            && !self.is_within(&name, piece).await?
+        {
+            return Err(self.refuse(piece.object, no_room));
+        }
+        match self.pool.write(&name, piece.within, data).await {
+            Ok(()) => Ok(()),
+            Err(GuardedError::Cluster(error)) if error.is_full() => {
+                self.map_wanted.notify_one();
+                Err(Failed::NoRoom)
+            }
+            Err(error) => {
+                if error.is_missing() {
+                    // A write makes its object: there is no pool.
+                    self.hold.is_there().await;
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Whether a piece lies within what its object has already, so that to write it takes no room.
+    async fn is_within(&self, name: &str, piece: &Piece) -> Result<bool, Failed> {
+        match self.pool.size_of(name).await {
+            Ok(size_bytes) => Ok(piece.within + piece.range.len() as u64 <= size_bytes),
+            Err(error) if error.is_missing() => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     async fn zero(&self, piece: &Piece) -> Result<(), Failed> {
         let place = self.volume.borrow().place_of(piece.object);
         let Place::At(name) = place else { return Ok(()) };
         match self.pool.zero(&name, piece.within, piece.range.len() as u64).await {
-            Err(error) if !error.is_missing() => Err(error.into()),
-            _ => Ok(()),
+            Err(error) if error.is_missing() && self.hold.is_there().await => Ok(()),
+            outcome => Ok(outcome?),
         }
     }
 

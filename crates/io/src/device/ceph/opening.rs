@@ -7,14 +7,16 @@ use std::rc::Rc;
 use evenkeel_core::place::choices::{ChoiceMap, PAGE_BYTES, PAGE_OBJECTS};
 use evenkeel_core::place::rados::pool_map;
 use evenkeel_engine::policy::{self, Fence};
-use evenkeel_engine::pooled::{Head, Volume, load_page, object_name, page_name};
+use evenkeel_engine::pooled::{Head, Volume, head_name, load_page, object_name, page_name};
 use rustix::rand::GetRandomFlags;
 
 use super::CephVolume;
 use super::fence::{self, try_right};
-use super::guarded::{Connection, Guarded, GuardedError, SHUT_OUT};
+use super::guarded::{Connection, Guarded, GuardedError, PoolPlace};
 use super::hold::Hold;
+use super::loss::Loss;
 use super::opened::Opened;
+use super::rights;
 use crate::clock::duration;
 use crate::rados::{PoolStatus, RadosError};
 
@@ -26,24 +28,31 @@ pub(super) enum NotOpened {
     /// We had it, and so did another gate since then.
     Taken(String),
     /// The cluster refuses this connection, and will refuse it for ever.
-    ShutOut(String),
+    ShutOut,
+    /// The user lacks a right; what was tried.
+    Forbidden(String),
     /// Something else stands in the way.
     Other(String),
 }
 
 impl fmt::Display for NotOpened {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::InUse(why) | Self::Taken(why) | Self::ShutOut(why) | Self::Other(why)) = self;
-        f.write_str(why)
+        match self {
+            Self::InUse(why) | Self::Taken(why) | Self::Forbidden(why) | Self::Other(why) => {
+                f.write_str(why)
+            }
+            Self::ShutOut => Loss::ShutOut.fmt(f),
+        }
     }
 }
 
 impl From<RadosError> for NotOpened {
     fn from(error: RadosError) -> Self {
         if error.is_shut_out() {
-            return Self::ShutOut(SHUT_OUT.to_owned());
+            return Self::ShutOut;
         }
-        Self::Other(error.to_string())
+        let why = error.to_string();
+        if error.is_forbidden() { Self::Forbidden(why) } else { Self::Other(why) }
     }
 }
 
@@ -67,25 +76,42 @@ impl CephVolume {
     pub(super) async fn attempt(&self) -> Result<Rc<Opened>, NotOpened> {
         let source = self.source.borrow().clone();
         let connection = self.connected(&source).await?;
+        match self.open_on(&connection, &source).await {
+            Err(NotOpened::Forbidden(why)) => {
+                let lacking = rights::lacking(&connection, &source).await;
+                Err(NotOpened::Forbidden(lacking.unwrap_or(why)))
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn open_on(
+        &self,
+        connection: &Connection,
+        source: &policy::Ceph,
+    ) -> Result<Rc<Opened>, NotOpened> {
+        let place = connection.place().await?;
+        self.check_place(connection, &place).await?;
         if source.fence == Fence::Blocklist && !self.may_shut_out.get() {
-            try_right(&connection, &source).await?;
+            try_right(connection, source).await?;
             self.may_shut_out.set(true);
         }
-        let hold = Hold::take(&connection, &source.volume, &cookie()?).await?;
+        let hold = Hold::take(connection, &source.volume, &cookie()?).await?;
         let lease = hold.guarded().lease();
         let opened = tokio::select! {
-            opened = self.open_held(&connection, &hold, &source) => opened,
-            why = lease.until_lost() => Err(NotOpened::Other(why.to_owned())),
+            opened = self.open_held(connection, &hold, source) => opened,
+            why = lease.until_lost() => Err(NotOpened::Other(why.to_string())),
             () = lease.until_in_doubt_for(duration(source.patience)) => {
                 let why = hold.doubt().unwrap_or_else(|| "its lock is in doubt".to_owned());
                 Err(NotOpened::Other(why))
             }
         };
         match opened {
-            Ok(opened) => Ok(opened),
-            Err(_) if lease.lost() == Some(SHUT_OUT) => {
-                Err(NotOpened::ShutOut(SHUT_OUT.to_owned()))
+            Ok(opened) => {
+                self.remembered.note(place);
+                Ok(opened)
             }
+            Err(_) if lease.lost() == Some(&Loss::ShutOut) => Err(NotOpened::ShutOut),
             Err(why) => {
                 // A lock that is not let go of ends by itself.
                 let _ = hold.release().await;
@@ -99,9 +125,61 @@ impl CephVolume {
         if let Some(connection) = &*self.connection.borrow() {
             return Ok(connection.clone());
         }
-        let connection = Connection::open(source).await?;
+        let connection = Connection::open(source).await.map_err(|error| {
+            let is_pool = matches!(error, RadosError::NoPool(_));
+            let before = self.remembered.place().ok().flatten().filter(|_| is_pool);
+            match before {
+                Some(PoolPlace { number, .. }) => NotOpened::Other(format!(
+                    "there is no pool {:?} any more; the volume was in number {number}, which was \
+                     deleted or renamed",
+                    source.pool
+                )),
+                None => error.into(),
+            }
+        })?;
         self.connection.replace(Some(connection.clone()));
         Ok(connection)
+    }
+
+    /// Makes sure that nothing is made where a volume is expected that was open here before: not in
+    /// another pool of the same name, nor beside what is left of one whose head is lost.
+    async fn check_place(
+        &self,
+        connection: &Connection,
+        place: &PoolPlace,
+    ) -> Result<(), NotOpened> {
+        let Some(before) = self.remembered.place()? else { return Ok(()) };
+        let source = self.source.borrow().clone();
+        let head = head_name(&source.volume);
+        if before == *place && connection.look(&head).await?.is_some() {
+            return Ok(());
+        }
+        let lost = if before.cluster != place.cluster {
+            format!(
+                "the volume was in another cluster ({}), and this one ({}) has none of it",
+                before.cluster, place.cluster
+            )
+        } else if before.number != place.number {
+            format!(
+                "pool {:?} was made anew (number {}): the volume was in number {}, and nothing of \
+                 it is here",
+                source.pool, place.number, before.number
+            )
+        } else {
+            format!(
+                "object {head:?} is gone from pool {:?}; restore it, and all is as it was",
+                source.pool
+            )
+        };
+        let question =
+            format!("{lost}; `evenkeel ctl claim {}` makes a new, empty volume", self.name);
+        if !self.word.ask(&question) {
+            // What stands for the pool by the time of the next attempt is to be looked at anew.
+            self.disconnect();
+            return Err(question.into());
+        }
+        tracing::warn!(volume = self.name, lost, "made anew at the operator's word");
+        Ok(())
     }
 
     async fn open_held(

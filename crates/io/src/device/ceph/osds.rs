@@ -11,10 +11,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evenkeel_core::bytes::Bytes;
 use evenkeel_core::id::ServerId;
 use evenkeel_core::place::rados::group_of;
 
-use crate::rados::{GroupStatus, OsdStatus, OsdUse, PoolStatus};
+use crate::rados::{GroupStatus, OsdStatus, OsdUse, PoolFull, PoolStatus};
 use crate::report::{OsdReport, OsdStanding};
 
 /// Most OSDs that are told one by one, those with the lowest numbers.
@@ -39,13 +40,23 @@ impl Osds {
         osds
     }
 
-    pub(super) fn take_status(&mut self, status: PoolStatus) {
+    pub(super) fn take_status(&mut self, mut status: PoolStatus) {
+        status.keep_known(&self.status);
         self.status = status;
         self.count_members();
     }
 
-    pub(super) fn take_uses(&mut self, uses: &[OsdUse]) {
-        self.uses = uses.iter().map(|one| (one.osd, *one)).collect();
+    /// Takes figures in. A manager that was just started knows none of the OSDs that have not told
+    /// it yet; what was known of those that run stays.
+    pub(super) fn take_uses(&mut self, uses: &[OsdUse]) -> impl Iterator<Item = &OsdUse> {
+        let known = |one: &OsdUse| {
+            let is_silent = one.capacity_bytes == 0;
+            let is_at_work = self.members.contains(&one.osd) && self.is_up(one.osd);
+            let before = self.uses.get(&one.osd).filter(|_| is_silent && is_at_work);
+            (one.osd, *before.unwrap_or(one))
+        };
+        self.uses = uses.iter().map(known).collect();
+        self.uses.values()
     }
 
     pub(super) fn status(&self) -> &PoolStatus {
@@ -77,17 +88,42 @@ impl Osds {
         (self.members.len(), told.collect())
     }
 
-    /// Groups of the pool, and how many of them nobody serves.
+    /// Groups of the pool, and how many of them nobody serves, as far as is known.
     pub(super) fn groups(&self) -> (usize, usize) {
-        let groups = &self.status.groups;
-        (groups.len(), groups.iter().filter(|group| !group.is_served).count())
+        (self.status.groups.len(), self.groups_unserved().count())
+    }
+
+    fn groups_unserved(&self) -> impl Iterator<Item = &GroupStatus> {
+        self.status.groups.iter().filter(|group| group.is_known && !group.is_served)
+    }
+
+    /// Why nothing may take room in the pool, and what to do about it.
+    pub(super) fn full(&self, pool: &str) -> Option<String> {
+        let (why, remedy) = match self.status.full? {
+            PoolFull::Quota { bytes_max, objects_max } => {
+                let bytes = (bytes_max > 0).then(|| Bytes(bytes_max).to_string());
+                let objects = (objects_max > 0).then(|| format!("{objects_max} objects"));
+                let bounds = [bytes, objects].into_iter().flatten().collect::<Vec<_>>();
+                let remedy = format!("raise it with `ceph osd pool set-quota {pool} ..`");
+                (format!("has reached its quota ({})", bounds.join(", ")), remedy)
+            }
+            PoolFull::Osd => {
+                let full = self.status.full();
+                let which = if full.is_empty() { "an OSD".to_owned() } else { listed(&full) };
+                (format!("is full, since {which} is"), "add OSDs".to_owned())
+            }
+        };
+        Some(format!(
+            "pool {pool:?} {why}: writes that need room fail with ENOSPC, and all else goes on; \
+             {remedy}, or free some room by discards"
+        ))
     }
 
     /// What to say of groups that nobody serves, if there are any.
     pub(super) fn unserved(&self) -> Option<String> {
         let (groups, unserved) = self.groups();
-        let missing: BTreeSet<ServerId> = (self.status.groups.iter())
-            .filter(|group| !group.is_served)
+        let missing: BTreeSet<ServerId> = self
+            .groups_unserved()
             .flat_map(|group| &group.acting)
             .filter(|osd| !self.is_up(**osd))
             .copied()
@@ -110,7 +146,7 @@ impl Osds {
     /// Where an object of this name is, in words.
     pub(super) fn told_place(&self, name: &str) -> String {
         let groups = &self.status.groups;
-        let Some(GroupStatus { acting, is_served }) = groups.get(group_of(name, groups.len()))
+        let Some(GroupStatus { acting, is_served, .. }) = groups.get(group_of(name, groups.len()))
         else {
             return format!("object {name:?}");
         };
@@ -139,17 +175,20 @@ impl Osds {
 
 /// `, osd.2 is down`; nothing if none is.
 fn told_down(osds: &BTreeSet<ServerId>) -> String {
-    let names: Vec<String> = osds.iter().map(|osd| format!("osd.{}", osd.0)).collect();
-    match names.as_slice() {
-        [] => String::new(),
-        [one] => format!(", {one} is down"),
-        some if some.len() <= NAMED_MAX => format!(", {} are down", some.join(", ")),
-        many => format!(
-            ", {} and {} more are down",
-            many[..NAMED_MAX].join(", "),
-            many.len() - NAMED_MAX
-        ),
+    match osds.len() {
+        0 => String::new(),
+        1 => format!(", {} is down", listed(osds)),
+        _ => format!(", {} are down", listed(osds)),
     }
+}
+
+/// `osd.2, osd.5`; of many the first few.
+fn listed<'a>(osds: impl IntoIterator<Item = &'a ServerId>) -> String {
+    let names: Vec<String> = osds.into_iter().map(|osd| format!("osd.{}", osd.0)).collect();
+    if names.len() <= NAMED_MAX {
+        return names.join(", ");
+    }
+    format!("{} and {} more", names[..NAMED_MAX].join(", "), names.len() - NAMED_MAX)
 }
 
 #[cfg(test)]
@@ -166,6 +205,7 @@ mod tests {
         let group = |(acting, is_served): &(&[u32], bool)| GroupStatus {
             acting: acting.iter().copied().map(ServerId).collect(),
             is_served: *is_served,
+            is_known: true,
         };
         PoolStatus {
             epoch: 1,
@@ -174,6 +214,7 @@ mod tests {
             groups: groups.iter().map(group).collect(),
             full_part: 0.95,
             osds: (0..).zip(up).map(osd).collect(),
+            full: None,
             shut_out: BTreeMap::new(),
         }
     }
@@ -181,12 +222,15 @@ mod tests {
     #[test]
     fn an_osd_that_is_down_is_told_until_it_is_out() {
         let mut osds = Osds::new(status(&[true, true, true], &[(&[0, 1], true), (&[1, 0], true)]));
-        osds.take_uses(&[OsdUse {
+        let told = |kib: u64| OsdUse {
             osd: ServerId(1),
-            capacity_bytes: 100,
-            used_bytes: 40,
-            data_bytes: 30,
-        }]);
+            capacity_bytes: 2 * kib,
+            used_bytes: kib,
+            data_bytes: kib,
+        };
+        assert_eq!(osds.take_uses(&[told(40)]).count(), 1);
+        let kept: Vec<_> = osds.take_uses(&[told(0)]).collect();
+        assert_eq!(kept, [&told(40)], "a manager that was just started knows of none");
         let standings = |osds: &Osds| -> Vec<_> {
             osds.report().1.iter().map(|one| (one.osd, one.used_bytes, one.standing)).collect()
         };

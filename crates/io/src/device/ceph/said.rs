@@ -1,7 +1,10 @@
-//! What was said in the log, so that what is tried again and again is said once for each reason.
+//! What was said in the log, so that what is tried again and again is said once for each reason, and
+//! of what fails by the thousand one in each second.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
+
+use evenkeel_core::time::{Nanos, Span};
 
 /// Most reasons that are remembered; beyond that they are said again.
 const REASONS_MAX: usize = 16;
@@ -26,9 +29,39 @@ impl Said {
     }
 }
 
+/// Between two lines of those that come by the thousand.
+const LINE_EVERY: Span = Span::from_secs(1);
+
+/// Lines of which one a second is written, with how many were left out before it.
+#[derive(Debug, Default)]
+pub(super) struct Sparing {
+    written_at: Cell<Option<Nanos>>,
+    left_out: Cell<u64>,
+}
+
+impl Sparing {
+    /// Whether the next is to be written now; how many were not since the last.
+    pub(super) fn next(&self, now: Nanos) -> Option<u64> {
+        if self.written_at.get().is_some_and(|at| now.since(at) < LINE_EVERY) {
+            self.left_out.set(self.left_out.get() + 1);
+            return None;
+        }
+        self.written_at.set(Some(now));
+        Some(self.left_out.take())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_many_lines_one_a_second_is_written() {
+        let sparing = Sparing::default();
+        let at = |ms| Nanos::ZERO + Span::from_millis(ms);
+        let written: Vec<u64> = (0..3000).filter_map(|ms| sparing.next(at(ms))).collect();
+        assert_eq!(written, [0, 999, 999]);
+    }
 
     #[test]
     fn a_reason_is_said_once_until_it_went_well() {
