@@ -42,7 +42,7 @@ struct Part {
     steps: fn(&Options, &SkipsFile) -> Result<Vec<Step>>,
 }
 
-const PARTS: [Part; 15] = [
+const PARTS: [Part; 16] = [
     Part {
         name: "fuzz",
         long: "an hour over all targets, other seeds each time",
@@ -66,6 +66,16 @@ const PARTS: [Part; 15] = [
             let line =
                 "test --release --locked -p evenkeel-sim --test it -- depths:: costs:: --nocapture";
             Ok(vec![tests("depths", line, Some(("EVENKEEL_DEVICES", "500")), skips)])
+        },
+    },
+    Part {
+        name: "openings",
+        long: "volumes in Ceph up to a pebibyte, with a million objects",
+        short: "one of a tebibyte",
+        steps: |_, skips| {
+            let line = "test --locked -p evenkeel-app --all-features --test it -- --nocapture \
+                        ceph::sizes::how_long";
+            Ok(vec![tests("openings", line, Some(("EVENKEEL_OPENINGS", "all")), skips)])
         },
     },
     Part {

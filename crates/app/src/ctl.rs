@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::control::change::{ExportSpec, MatchSpec, ModeName, ModeSpec, TenantSpec};
 use crate::control::client::{Client, ControlArgs, segment};
+use crate::control::resize::SizeSpec;
 use crate::control::trial::TrialSpec;
 use crate::exit::Exit;
 use crate::volumes::args::{Snapshots, Volumes};
@@ -204,12 +205,29 @@ struct TenantSet {
 enum ExportAction {
     /// Add an export, or change one; what is not said stays.
     Add(ExportAdd),
+    /// Give the volume behind an export another size, while clients use it.
+    #[command(after_help = RESIZE_HELP)]
+    Resize {
+        /// Its name.
+        name: String,
+        /// The size, such as '2 TiB'.
+        size: String,
+    },
     /// Remove an export. Its data stays where it is.
     Remove {
         /// Its name.
         name: String,
     },
 }
+
+const RESIZE_HELP: &str = "\
+Examples:
+  evenkeel ctl export resize disk '2 TiB'
+  evenkeel ctl save                      keep it in the policy file
+
+Clients that connect from now on see it. A volume grows at once; it shrinks where nothing lies beyond
+the new end: discard what is there first. Volumes in Ceph have a size of their own; volumes of a
+store are resized by `evenkeel ctl volume resize`.";
 
 #[derive(Debug, clap::Args)]
 struct ExportAdd {
@@ -304,6 +322,10 @@ fn request(change: &Change) -> anyhow::Result<(Method, String, Option<Value>)> {
         Change::Export { action: ExportAction::Add(add) } => {
             let body = serde_json::to_value(add.spec())?;
             (Method::PUT, format!("/v1/exports/{}", segment(&add.name)), Some(body))
+        }
+        Change::Export { action: ExportAction::Resize { name, size } } => {
+            let body = serde_json::to_value(SizeSpec { size: size.clone() })?;
+            (Method::PUT, format!("/v1/exports/{}/size", segment(name)), Some(body))
         }
         Change::Export { action: ExportAction::Remove { name } } => {
             (Method::DELETE, format!("/v1/exports/{}", segment(name)), None)

@@ -4,6 +4,8 @@ use std::fmt;
 
 /// The units of sizes, the largest first.
 pub const UNITS: &[(&str, u64)] = &[
+    ("PiB", 1 << 50),
+    ("PB", 1_000_000_000_000_000),
     ("TiB", 1 << 40),
     ("TB", 1_000_000_000_000),
     ("GiB", 1 << 30),
@@ -36,7 +38,9 @@ mod tests {
 
     #[test]
     fn sizes_are_shown_in_full_with_the_largest_unit_that_is_exact() {
-        let told = [0, 1, 4097, 1_000_000, 4 << 20, 3 << 39, 5 << 40].map(|n| Bytes(n).to_string());
-        assert_eq!(told, ["0 B", "1 B", "4097 B", "1 MB", "4 MiB", "1536 GiB", "5 TiB"]);
+        let sizes = [0, 1, 4097, 1_000_000, 4 << 20, 3 << 39, 5 << 40, 3 << 50];
+        let told = sizes.map(|n| Bytes(n).to_string());
+        let expected = ["0 B", "1 B", "4097 B", "1 MB", "4 MiB", "1536 GiB", "5 TiB", "3 PiB"];
+        assert_eq!(told, expected);
     }
 }

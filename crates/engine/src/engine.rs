@@ -135,6 +135,11 @@ impl Engine {
                     volume.host_told(server, host);
                 }
             }
+            Input::Full { server } => {
+                if let Some(volume) = self.volume.as_mut().and_then(|volume| volume.spread_mut()) {
+                    volume.is_out_of_room(now, server);
+                }
+            }
             Input::Moved { server, kind, ok } => self.moved(now, (server, kind), ok),
             Input::Decide { server, decision } => self.decide(now, server, decision),
             Input::Room { server, room } => {

@@ -173,6 +173,12 @@ pub enum Input<'a> {
         /// What it said.
         host: Option<policy::HostFigures>,
     },
+    /// A server of the spread volume had no room for a write, although its table has slots left: it
+    /// is thin itself, or shares its room with others. Ignored without such a volume.
+    Full {
+        /// The server.
+        server: ServerId,
+    },
     /// The step that [`Output::Move`] asked for is finished.
     Moved {
         /// Where.

@@ -29,7 +29,7 @@ mod together;
 pub(crate) mod volume;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -65,6 +65,9 @@ use volume::Volume;
 /// No upstream can make units smaller than this.
 const UNIT_BYTES_MIN: u32 = 4096;
 
+/// A server that had room for so long and has none again is said to be full once more.
+const FULL_SAID_AFTER: Span = Span::from_secs(600);
+
 /// A scheduling domain on its worker.
 #[derive(Debug)]
 pub(crate) struct Domain {
@@ -99,6 +102,11 @@ struct State {
     units: Vec<Unit>,
     /// Units that ended since the engine was last told.
     ended: Vec<(u32, bool)>,
+    /// Servers that had no room for a write since the engine was last told, those of which that is
+    /// yet to be said, and when it last was the case.
+    full: BTreeSet<ServerId>,
+    full_news: BTreeSet<ServerId>,
+    full_said_at: BTreeMap<ServerId, Nanos>,
     /// Links that were given something to send.
     links: Vec<Rc<Link>>,
     drive: Option<DomainDrive>,
@@ -136,6 +144,9 @@ impl Domain {
             ops: Slab::new(),
             units: Vec::new(),
             ended: Vec::new(),
+            full: BTreeSet::new(),
+            full_news: BTreeSet::new(),
+            full_said_at: BTreeMap::new(),
             links: Vec::new(),
             drive: None,
             lanes: Lanes::default(),
@@ -234,6 +245,14 @@ impl Domain {
         }
         for link in state.links.drain(..) {
             link.wake();
+        }
+        for server in state.take_news_of_full().into_iter().filter(|_| self.is_spread()) {
+            let server = self.server_name(server);
+            tracing::warn!(
+                server,
+                "a server of the volume has no room, whatever its slots say: new objects go to \
+                 others, writes that need room there fail, and all else goes on"
+            );
         }
     }
 
@@ -459,11 +478,25 @@ impl State {
         detail: Option<&dyn Fn() -> String>,
     ) -> Option<u64> {
         self.ended.push((unit.unit, false));
+        if errno == Errno::NoSpace {
+            self.full.insert(unit.server);
+        }
         let op = &mut self.ops[unit.slot as usize];
         op.fail(errno);
         let tenant = op.origin.client()?.tenant.get();
         let failure = Failure { tenant, server: unit.server, errno, detail };
         self.failures.note(self.clock.now(), &failure)
+    }
+
+    /// The servers that have had no room since this was last asked, and of which that was not said
+    /// lately.
+    fn take_news_of_full(&mut self) -> Vec<ServerId> {
+        let now = self.clock.now();
+        let said_at = &mut self.full_said_at;
+        let is_news = |server: &ServerId| {
+            said_at.insert(*server, now).is_none_or(|at| now.since(at) > FULL_SAID_AFTER)
+        };
+        std::mem::take(&mut self.full_news).into_iter().filter(is_news).collect()
     }
 
     /// Tells the engine what ended; returns the time at which it did, or none if nothing ended.
@@ -475,6 +508,10 @@ impl State {
         let now = clock.now();
         for (unit, ok) in self.ended.drain(..) {
             self.engine.handle(now, Input::Done { unit, ok });
+        }
+        for server in std::mem::take(&mut self.full) {
+            self.engine.handle(now, Input::Full { server });
+            self.full_news.insert(server);
         }
         Some(now)
     }

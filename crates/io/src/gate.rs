@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
 use evenkeel_core::time::Span;
-use evenkeel_engine::policy::{Address, Backend, Ceph, Policy, Source, Spread, Tiered};
+use evenkeel_engine::policy::{Address, Backend, Policy, Source, Spread, Tiered};
 use evenkeel_store::Volume;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Mutex, oneshot, watch};
@@ -18,6 +18,7 @@ pub use crate::report::{
     BackendReport, ExportReport, FailureReport, GateReport, MemoryReport, OsdReport, OsdStanding,
     PoolReport, Resized, StoreDamage, StoreReport, source_name,
 };
+pub use crate::resize::ResizeError;
 pub use crate::store::DriveModels;
 pub use crate::word::ClaimError;
 
@@ -485,6 +486,23 @@ impl GateHandle {
         claimed.await.unwrap_or(Err(ClaimError::Stopping))
     }
 
+    /// Gives a volume another size while clients use it; returns it, as the volume has it. Clients
+    /// that come from then on see it.
+    ///
+    /// # Errors
+    /// [`ResizeError`]; its size has not changed.
+    pub async fn resize(&self, volume: &str, size_bytes: u64) -> Result<u64, ResizeError> {
+        let plan = self.shared.plan();
+        let is_resizable =
+            plan.backend(volume).is_some_and(|backend| matches!(backend.source, Source::Ceph(_)));
+        let domain = plan.domains.iter().find(|domain| is_resizable && domain.has(volume));
+        let domain = domain.ok_or_else(|| ResizeError::NotResizable(volume.to_owned()))?;
+        let (reply, resized) = oneshot::channel();
+        let message = Message::Resize { volume: volume.to_owned(), size_bytes, reply };
+        self.shared.send(domain.worker, message);
+        resized.await.unwrap_or(Err(ResizeError::Stopping))
+    }
+
     async fn ask_store<T, E: From<VolumeError>>(
         &self,
         store: &str,
@@ -592,10 +610,7 @@ pub(crate) fn same_source(before: &Source, after: &Source) -> bool {
             let Spread { prefer, near, ceiling_milli, takeover, .. } = after.clone();
             Spread { prefer, near, ceiling_milli, takeover, ..before.clone() } == *after
         }
-        (Source::Ceph(before), Source::Ceph(after)) => {
-            let Ceph { ceiling_milli, fence, .. } = *after;
-            Ceph { ceiling_milli, fence, ..before.clone() } == *after
-        }
+        (Source::Ceph(before), Source::Ceph(after)) => before.is_volume_of(after),
         (Source::Store(before), Source::Store(after)) => {
             let mut before = before.clone();
             before.cache.device = after.cache.device;

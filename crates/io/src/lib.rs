@@ -37,6 +37,7 @@ mod plan;
 pub mod rados;
 pub mod record;
 mod report;
+mod resize;
 mod state;
 pub mod store;
 mod text_file;

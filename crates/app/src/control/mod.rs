@@ -26,6 +26,7 @@ pub mod client;
 mod http;
 mod refusal;
 pub mod remote;
+pub mod resize;
 mod routes;
 pub mod running;
 pub mod scrub;

@@ -3,12 +3,13 @@
 use axum::extract::rejection::JsonRejection;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Json, Response};
-use evenkeel_io::gate::ClaimError;
+use evenkeel_io::gate::{ClaimError, ResizeError};
 use evenkeel_io::store::VolumeError;
 use evenkeel_store::StoreError;
 use serde_json::{Value, json};
 
 use super::change::ChangeError;
+use super::resize::ResizeRefusal;
 use super::scrub::ScrubRefusal;
 use super::trial::TrialError;
 use super::volumes::VolumeChangeError;
@@ -120,6 +121,19 @@ impl From<ClaimError> for Refusal {
         let status = match &error {
             ClaimError::UnknownVolume(_) => StatusCode::NOT_FOUND,
             ClaimError::NotAsked(_) | ClaimError::Stopping => StatusCode::CONFLICT,
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
+impl From<ResizeRefusal> for Refusal {
+    fn from(error: ResizeRefusal) -> Self {
+        let status = match error {
+            ResizeRefusal::Policy(error) => return error.into(),
+            ResizeRefusal::Unknown(_) => StatusCode::NOT_FOUND,
+            ResizeRefusal::Size { .. } | ResizeRefusal::Part(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            ResizeRefusal::Volume(ResizeError::NotResizable(_)) => StatusCode::UNPROCESSABLE_ENTITY,
+            ResizeRefusal::Volume(_) => StatusCode::CONFLICT,
         };
         Self::new(status, error.to_string())
     }

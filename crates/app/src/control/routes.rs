@@ -16,6 +16,7 @@ use super::body::{Nothing, Object};
 use super::change::{Change, ExportSpec, ModeSpec, RecordingSpec, TenantSpec};
 use super::http::HEALTH_PATH;
 use super::refusal::Refusal;
+use super::resize::{self, SizeSpec};
 use super::scrub::ScrubRequest;
 use super::trial::TrialSpec;
 use super::visitor::{self, Visitors};
@@ -50,6 +51,7 @@ pub fn operator(control: Arc<Control>) -> Router {
         .route("/v1/mode", put(put_mode))
         .route("/v1/tenants/{name}", tenant)
         .route("/v1/exports/{name}", export)
+        .route("/v1/exports/{name}/size", put(resize))
         .route("/v1/volumes", get(list_volumes).post(change_volume))
         .route("/v1/scrub", post(scrub))
         .route("/v1/claims/{volume}", post(claim))
@@ -176,6 +178,19 @@ async fn put_export(
 
 async fn remove_export(State(control): Shared, Path(name): Path<String>, _: Nothing) -> Answer {
     change(&control, Change::RemoveExport(name)).await
+}
+
+async fn resize(
+    State(control): Shared,
+    Path(name): Path<String>,
+    Object(spec): Object<SizeSpec>,
+) -> Answer {
+    let export = name.clone();
+    // Whoever asked may go away; what was begun is carried through.
+    let size_bytes = through(async move { control.resize(&name, &spec).await }).await?;
+    tracing::info!(export, size_bytes, "resized");
+    let summary = resize::summary(&export, size_bytes);
+    Ok(Json(json!({ "done": true, "summary": summary, "size_bytes": size_bytes })))
 }
 
 async fn recent(State(control): Shared) -> Result<Response, Refusal> {

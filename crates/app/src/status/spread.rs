@@ -93,7 +93,8 @@ pub struct Server {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_busy_part: Option<f64>,
     /// `serving`; `leaving` if its objects are to move to others; `resting` while nothing is placed
-    /// there since it could not be written to; `stale` if it came back with older content and
+    /// there since it could not be written to; `full` while nothing is placed there since it had no
+    /// room, although its slots say otherwise; `stale` if it came back with older content and
     /// nothing of it is served; `absent` if it was not there when the volume was opened, likewise.
     pub standing: String,
 }
@@ -175,6 +176,12 @@ fn warnings(volume: &SpreadReport, name: impl Fn(&SpreadServer) -> String) -> Ve
             Standing::Resting => {
                 warnings.push(format!("{name} cannot be written to: nothing is placed there"));
             }
+            Standing::Full => warnings.push(format!(
+                "{name} has no room, although {} of its {} slots are free: new objects go to \
+                 others, and writes that need room there fail; give it room, or discard",
+                server.slots - server.used_slots,
+                server.slots
+            )),
             Standing::Stale => {
                 warnings.push(format!("{name} came back with older content: it is not served"));
             }
@@ -209,6 +216,7 @@ fn word(server: &SpreadServer) -> &'static str {
         Standing::Serving if server.is_leaving => "leaving",
         Standing::Serving => "serving",
         Standing::Resting => "resting",
+        Standing::Full => "full",
         Standing::Stale => "stale",
         Standing::Absent => "absent",
     }

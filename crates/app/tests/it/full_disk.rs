@@ -15,13 +15,13 @@ const MIB: u64 = 1 << 20;
 const FILE_SYSTEM_BYTES: u64 = 96 * MIB;
 
 /// A small file system, of which a file takes so much that about as little as wanted is left.
-struct Small {
+pub(crate) struct Small {
     mount: Mount,
     _device: LoopDevice,
 }
 
 impl Small {
-    fn new(scratch: &Scratch) -> Self {
+    pub(crate) fn new(scratch: &Scratch) -> Self {
         let file = scratch.join("file-system");
         let made = std::fs::File::create(&file).and_then(|file| file.set_len(FILE_SYSTEM_BYTES));
         made.expect("a file in scratch");
@@ -30,12 +30,12 @@ impl Small {
         Self { mount: Mount::new(scratch.path(), device.path()), _device: device }
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         text(&self.mount.join(name))
     }
 
     /// Leaves so much.
-    fn fill_but(&self, left_bytes: u64) {
+    pub(crate) fn fill_but(&self, left_bytes: u64) {
         let found = rustix::fs::statvfs(self.path("").as_str()).expect("a file system");
         let bytes = (found.f_bavail * found.f_frsize).saturating_sub(left_bytes);
         std::fs::write(self.path("filler"), vec![1; usize::try_from(bytes).expect("small")])
@@ -47,7 +47,7 @@ impl Small {
     }
 }
 
-fn is_possible() -> bool {
+pub(crate) fn is_possible() -> bool {
     match skip::cannot_mount() {
         Some(why) => {
             skip::tell(&why);

@@ -254,6 +254,16 @@ pub struct Ceph {
     pub fence: Fence,
 }
 
+impl Ceph {
+    /// Whether both are one volume, and differ in what may change while it is open at most: its
+    /// size, the ceiling and the fence.
+    pub fn is_volume_of(&self, other: &Self) -> bool {
+        let Self { ceiling_milli, fence, shape, .. } = *other;
+        let shape = pooled::Shape { size_bytes: shape.size_bytes, ..self.shape };
+        Self { ceiling_milli, fence, shape, ..self.clone() } == *other
+    }
+}
+
 /// How a gate that had a volume before is kept from writing, once another one has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fence {

@@ -1,7 +1,7 @@
 //! The head of a pooled volume: a few lines of text, so that people can read it with `rados get`.
 //!
 //! ```text
-//! evenkeel volume 2
+//! evenkeel volume 3
 //! object_bytes 4194304
 //! size_bytes 1099511627776
 //! candidates 2
@@ -11,8 +11,12 @@
 //!
 //! A former owner may be asleep, with requests on their way that it does not know of itself, and
 //! nobody can tell for how long. So its address outlives whoever took over from it, and every owner
-//! sees to it that the OSDs go on refusing it. Version 1 knows of no former owners: a head without
-//! any is written as version 1, and a program that would forget them reads none with them.
+//! sees to it that the OSDs go on refusing it.
+//!
+//! Version 1 knew of no former owners. Before version 3 there was no directory of the pages of
+//! choices: all of them were made with the volume. Heads of both are read, and written as version 3
+//! once there is a directory; no older program reads that, for it would make pages that are not
+//! listed.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -25,6 +29,7 @@ use super::{OBJECT_BYTES, OBJECTS_MAX, Shape};
 /// The first line; the number is that of the format.
 const FIRST: &str = "evenkeel volume 1";
 const WITH_FORMER: &str = "evenkeel volume 2";
+const WITH_DIRECTORY: &str = "evenkeel volume 3";
 
 /// Most former owners that a head tells of.
 pub const FORMER_MAX: usize = 32;
@@ -42,6 +47,8 @@ pub struct Head {
     pub owner: Option<String>,
     /// The addresses of those who had it and did not let go, the first one first.
     pub former: Vec<String>,
+    /// Whether the pages of its choices are listed.
+    pub has_directory: bool,
 }
 
 /// Why a head cannot be used.
@@ -88,9 +95,10 @@ impl Head {
     /// [`HeadError`], but not `Shape`.
     pub fn parse(text: &[u8]) -> Result<Self, HeadError> {
         let text = std::str::from_utf8(text).map_err(|_| HeadError::Foreign)?;
+        let has_directory = text.lines().next() == Some(WITH_DIRECTORY);
         let mut lines = text.lines();
         match lines.next() {
-            Some(FIRST | WITH_FORMER) => {}
+            Some(FIRST | WITH_FORMER | WITH_DIRECTORY) => {}
             Some(line) if line.starts_with("evenkeel volume ") => {
                 return Err(HeadError::Version(line.chars().take(40).collect()));
             }
@@ -124,13 +132,17 @@ impl Head {
         if former.len() > FORMER_MAX || former.iter().any(String::is_empty) {
             return Err(HeadError::Damaged("former"));
         }
-        Ok(Self { shape, owner: value("owner").map(str::to_owned), former })
+        Ok(Self { shape, owner: value("owner").map(str::to_owned), former, has_directory })
     }
 
     /// The head as text.
     pub fn to_text(&self) -> String {
         let Shape { object_bytes, size_bytes, candidates } = self.shape;
-        let first = if self.former.is_empty() { FIRST } else { WITH_FORMER };
+        let first = match (self.has_directory, self.former.is_empty()) {
+            (true, _) => WITH_DIRECTORY,
+            (false, true) => FIRST,
+            (false, false) => WITH_FORMER,
+        };
         let mut text = format!(
             "{first}\nobject_bytes {object_bytes}\nsize_bytes {size_bytes}\n\
              candidates {candidates}\n"
@@ -144,13 +156,15 @@ impl Head {
         text
     }
 
-    /// The head of a volume of this shape once `owner` has it, after what was found: none if it is
-    /// new. Whoever had it and did not let go is a former owner from then on. Returns besides the
+    /// The head of a volume once `owner` has it, after what was found: none if it is new, and then
+    /// of this shape. Whoever had it and did not let go is a former owner from then on. Returns besides the
     /// address of the oldest, if there are more than a head tells of: the OSDs must refuse that one
     /// for good.
     pub fn taken(found: Option<Self>, shape: Shape, owner: &str) -> (Self, Option<String>) {
         let before = found.as_ref().and_then(Self::owner_address).map(str::to_owned);
         let ours = address_of(owner);
+        let shape = found.as_ref().map_or(shape, |head| head.shape);
+        let has_directory = found.as_ref().is_none_or(|head| head.has_directory);
         let mut former: Vec<String> = found.map(|head| head.former).unwrap_or_default();
         if let Some(before) = before
             && !former.contains(&before)
@@ -159,7 +173,7 @@ impl Head {
         }
         former.retain(|address| Some(address.as_str()) != ours);
         let oldest = (former.len() > FORMER_MAX).then(|| former.remove(0));
-        (Self { shape, owner: Some(owner.to_owned()), former }, oldest)
+        (Self { shape, owner: Some(owner.to_owned()), former, has_directory }, oldest)
     }
 
     /// The address of whoever uses it.
@@ -167,12 +181,15 @@ impl Head {
         address_of(self.owner.as_deref()?)
     }
 
-    /// Whether this is the volume that the policy wants.
+    /// Whether this is the volume that the policy wants. Its size is another matter: it grows, and
+    /// shrinks at the operator's word alone.
     ///
     /// # Errors
     /// [`HeadError::Shape`].
     pub fn check(&self, wanted: &Shape) -> Result<(), HeadError> {
-        if self.shape == *wanted { Ok(()) } else { Err(HeadError::Shape { found: self.shape }) }
+        let found = self.shape;
+        let is_it = Shape { size_bytes: wanted.size_bytes, ..found } == *wanted;
+        if is_it { Ok(()) } else { Err(HeadError::Shape { found }) }
     }
 }
 
@@ -197,16 +214,22 @@ mod tests {
         size_bytes 1099511627776\ncandidates 2\nowner 10.0.0.8:0/32 gate on b\n\
         former 10.0.0.7:0/31\n";
 
+    /// As they are written now.
+    const VERSION_3: &str = "evenkeel volume 3\nobject_bytes 4194304\n\
+        size_bytes 1099511627776\ncandidates 2\nowner 10.0.0.8:0/32 gate on b\n\
+        former 10.0.0.7:0/31\n";
+
     fn head(owner: Option<&str>, former: &[&str]) -> Head {
         let former = former.iter().map(|&address| address.to_owned()).collect();
-        Head { shape: SHAPE, owner: owner.map(str::to_owned), former }
+        Head { shape: SHAPE, owner: owner.map(str::to_owned), former, has_directory: true }
     }
 
     #[test]
-    fn what_is_written_is_read_again_in_the_oldest_version_that_says_it() {
-        let first = head(Some("10.0.0.7:0/31 gate on a"), &[]);
-        let second = head(Some("10.0.0.8:0/32 gate on b"), &["10.0.0.7:0/31"]);
-        for (head, text) in [(first, VERSION_1), (second, VERSION_2)] {
+    fn what_is_written_is_read_again_in_its_version() {
+        let first = Head { has_directory: false, ..head(Some("10.0.0.7:0/31 gate on a"), &[]) };
+        let third = head(Some("10.0.0.8:0/32 gate on b"), &["10.0.0.7:0/31"]);
+        let second = Head { has_directory: false, ..third.clone() };
+        for (head, text) in [(first, VERSION_1), (second, VERSION_2), (third, VERSION_3)] {
             assert_eq!(head.to_text(), text);
             assert_eq!(Head::parse(text.as_bytes()), Ok(head));
         }
@@ -227,7 +250,11 @@ mod tests {
         assert_eq!(b, head(Some("b:0/2 gate"), &["a:0/1"]));
         let let_go = Head { owner: None, ..b.clone() };
         assert_eq!(taken(Some(let_go), "c:0/3 gate").former, ["a:0/1"], "b let go, a never did");
-        assert_eq!(taken(Some(b), "c:0/3 gate").former, ["a:0/1", "b:0/2"]);
+        assert_eq!(taken(Some(b.clone()), "c:0/3 gate").former, ["a:0/1", "b:0/2"]);
+        let older =
+            Head { has_directory: false, shape: Shape { size_bytes: 1 << 41, ..SHAPE }, ..b };
+        let taken = taken(Some(older.clone()), "c:0/3 gate");
+        assert_eq!((taken.has_directory, taken.shape), (false, older.shape), "it is what it is");
     }
 
     #[test]
@@ -248,7 +275,7 @@ mod tests {
         let text = head(None, &[]).to_text();
         let refused = |text: &str| Head::parse(text.as_bytes()).unwrap_err().to_string();
         assert!(refused("ID3").contains("another name"));
-        assert!(refused(&text.replace("volume 1", "volume 3")).contains("newer evenkeel"));
+        assert!(refused(&text.replace("volume 3", "volume 4")).contains("newer evenkeel"));
         assert!(refused(&text.replace("4194304", "4194305")).contains("`object_bytes`"));
         assert!(refused(&text.replace("1099511627776", "0")).contains("`size_bytes`"));
         assert!(refused(&text.replace("candidates 2", "candidates 9")).contains("`candidates`"));
@@ -257,5 +284,6 @@ mod tests {
         let head = Head::parse(text.as_bytes()).unwrap();
         let other = Shape { candidates: 3, ..SHAPE };
         assert!(head.check(&other).unwrap_err().to_string().contains("2 candidates"));
+        assert_eq!(head.check(&Shape { size_bytes: 1, ..SHAPE }), Ok(()));
     }
 }

@@ -7,9 +7,13 @@
 //!
 //! ```text
 //! pool    db.head                what the volume is like, and who uses it
+//!         db.pages               which pages of the choices there are
 //!         db.choices.00000000    the choices of the first 16,128 objects
 //!         db.0000002a.1          object 42, under its second name
 //! ```
+//!
+//! A page is made when the first of its objects is written: it is stored, and then listed in the
+//! directory of pages. So a volume opens as quickly as what is written of it can be read.
 //!
 //! A choice is durable before the first byte of its object. So a crash leaves at worst a choice
 //! without an object, which reads as zeroes like everything that nobody wrote, and an object always
@@ -19,9 +23,11 @@
 //! Here is what is decided; the driver reads and writes objects. The format is told in
 //! `docs/ceph.md`.
 
+mod directory;
 mod head;
 mod volume;
 
+pub use directory::{Directory, DirectoryError};
 pub use head::{FORMER_MAX, HEAD_BYTES_MAX, Head, HeadError};
 pub use volume::{Page, Place, Unplaced, Volume, load_page};
 
@@ -36,7 +42,7 @@ pub const OBJECTS_MAX: u64 = evenkeel_core::place::choices::OBJECTS_MAX;
 /// Longest name of a volume, in bytes.
 pub const NAME_BYTES_MAX: usize = 64;
 
-/// What a volume is like, for as long as it exists.
+/// What a volume is like; but for its size, for as long as it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Size of an object; a power of two within [`OBJECT_BYTES`].
@@ -64,6 +70,11 @@ pub fn is_name(name: &str) -> bool {
 /// The name of the object that tells of a volume, and that its lock is on.
 pub fn head_name(volume: &str) -> String {
     format!("{volume}.head")
+}
+
+/// The name of the object that says which pages of the choices there are.
+pub fn directory_name(volume: &str) -> String {
+    format!("{volume}.pages")
 }
 
 /// The name of the object with a page of the choices.

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_core::id::ServerId;
-use evenkeel_core::place::choices::{ChoiceMap, PAGE_BYTES, PAGE_OBJECTS};
+use evenkeel_core::place::choices::{ChoiceMap, Chosen, PAGE_BYTES, PAGE_OBJECTS};
 use evenkeel_core::place::choose::{NoRoom, choose};
 use evenkeel_core::place::cluster::GroupMap;
 use evenkeel_core::place::lag::Lag;
@@ -20,6 +20,7 @@ use evenkeel_core::place::policy::space::Space;
 use evenkeel_core::place::rados::hash_of;
 use evenkeel_core::time::{Nanos, Span};
 
+use super::directory::Directory;
 use super::{Shape, object_name};
 
 /// How much less of its OSDs must be in use for another name to be preferred to the first. Nobody
@@ -37,6 +38,8 @@ pub struct Volume {
     name: String,
     shape: Shape,
     choices: ChoiceMap,
+    /// The pages of the choices that the pool has.
+    directory: Directory,
     /// Objects whose choice is not durable yet, with the version of their page that has it.
     pending: BTreeMap<u64, u64>,
     /// By page: how often it was changed.
@@ -48,8 +51,6 @@ pub struct Volume {
     /// Parts of an OSD that objects may fill: new ones, and those that are there.
     ceiling: f64,
     brim: f64,
-    placed: u64,
-    diverted: u64,
 }
 
 /// Where an object is.
@@ -85,15 +86,18 @@ pub struct Page {
 }
 
 impl Volume {
-    /// A volume with these choices, of which the driver says that they are what the pool holds.
-    pub fn new(name: &str, shape: Shape, choices: ChoiceMap, groups: GroupMap) -> Self {
-        let is_placed = |object: &u64| choices.choice(*object).is_some();
-        let placed = (0..choices.objects()).filter(is_placed).count() as u64;
-        let is_diverted = |object: &u64| choices.choice(*object).is_some_and(|at| at > 0);
-        let diverted = (0..choices.objects()).filter(is_diverted).count() as u64;
+    /// A volume with these choices, of which the driver says that they are what the pool holds, on
+    /// the pages of this directory.
+    pub fn new(
+        name: &str,
+        shape: Shape,
+        (choices, directory): (ChoiceMap, Directory),
+        groups: GroupMap,
+    ) -> Self {
         Self {
             name: name.to_owned(),
             shape,
+            directory,
             pending: BTreeMap::new(),
             versions: vec![0; choices.pages() as usize],
             loads: Loads::new(groups.server_rows()),
@@ -103,8 +107,6 @@ impl Volume {
             ceiling: 1.0,
             brim: 1.0,
             choices,
-            placed,
-            diverted,
         }
     }
 
@@ -123,7 +125,32 @@ impl Volume {
 
     /// Objects that were written, and how many of them are not under their first name.
     pub fn placed(&self) -> (u64, u64) {
-        (self.placed, self.diverted)
+        let Chosen { objects, diverted } = self.choices.chosen();
+        let is_diverted = |object: &&u64| self.choices.choice(**object).is_some_and(|at| at > 0);
+        let pending = self.pending.len() as u64;
+        let pending_diverted = self.pending.keys().filter(is_diverted).count() as u64;
+        (objects - pending, diverted - pending_diverted)
+    }
+
+    /// It has this size from now on. It grows at once; how it shrinks see
+    /// [`Self::chosen_beyond`].
+    ///
+    /// # Panics
+    /// If a choice of an object beyond it is yet to be stored.
+    pub fn resize(&mut self, size_bytes: u64) {
+        self.shape.size_bytes = size_bytes;
+        let objects = self.shape.objects();
+        let is_within = self.pending.keys().next_back().is_none_or(|last| *last < objects);
+        assert!(is_within, "nothing is written beyond an end that was announced");
+        self.choices.resize(objects);
+        self.versions.resize(self.choices.pages() as usize, 0);
+    }
+
+    /// The objects that were written and would lie beyond the end if this were the size: nothing
+    /// may be left of them before the volume shrinks, since nobody will know of them any more.
+    pub fn chosen_beyond(&self, size_bytes: u64) -> Vec<u64> {
+        let objects = Shape { size_bytes, ..self.shape }.objects();
+        self.choices.chosen_from(objects).collect()
     }
 
     /// The pool has another map.
@@ -219,17 +246,19 @@ impl Volume {
         Some(Page { number, version, bytes: self.choices.page(number).to_vec() })
     }
 
-    /// This version of a page is stored: what was chosen up to it is in force.
+    /// The directory that is to be stored once a page is, before that counts: none if the page is
+    /// listed already.
+    pub fn directory_with(&self, number: u32) -> Option<Vec<u8>> {
+        let is_listed = self.directory.has(number);
+        (!is_listed).then(|| self.directory.with(number).encode())
+    }
+
+    /// This version of a page is stored and listed: what was chosen up to it is in force.
     pub fn noted(&mut self, number: u32, version: u64) {
-        let (choices, placed, diverted) = (&self.choices, &mut self.placed, &mut self.diverted);
-        self.pending.retain(|object, wanted| {
-            let is_noted = page_of(*object) == number as usize && *wanted <= version;
-            if is_noted {
-                *placed += 1;
-                *diverted += u64::from(choices.choice(*object) != Some(0));
-            }
-            !is_noted
-        });
+        self.directory.insert(number);
+        let is_noted =
+            |object: &u64, wanted: &u64| page_of(*object) == number as usize && *wanted <= version;
+        self.pending.retain(|object, wanted| !is_noted(object, wanted));
     }
 
     /// A page could not be stored. What it has is still pending; the page is to be tried again.
@@ -282,10 +311,14 @@ mod tests {
     fn volume() -> Volume {
         let sets: Vec<_> = (0..OSDS).map(|osd| vec![ServerId(osd)]).collect();
         let groups = pool_map(&sets, ServerId(OSDS)).unwrap();
-        let mut volume = Volume::new("v", SHAPE, ChoiceMap::new(SHAPE.objects()), groups);
+        let mut volume = Volume::new("v", SHAPE, blank(), groups);
         (0..OSDS).for_each(|osd| volume.report(Nanos(0), ServerId(osd), report(0)));
         volume.set_ceiling(0.9, 0.96);
         volume
+    }
+
+    fn blank() -> (ChoiceMap, Directory) {
+        (ChoiceMap::new(SHAPE.objects()), Directory::default())
     }
 
     fn report(used_bytes: u64) -> Metrics {
@@ -325,13 +358,15 @@ mod tests {
         let mut volume = volume();
         (0..200).for_each(|object| volume.choose(Nanos(0), object).unwrap());
         let page = volume.take_page().unwrap();
+        let directory = Directory::decode(&volume.directory_with(0).unwrap()).unwrap();
         volume.noted(page.number, page.version);
         let mut choices = ChoiceMap::new(SHAPE.objects());
         assert!(
             load_page(&mut choices, 0, &page.bytes)
                 && !load_page(&mut choices, 0, &page.bytes[1..])
         );
-        let again = Volume::new("v", SHAPE, choices, volume.groups.clone());
+        assert_eq!((directory.has(0), volume.directory_with(0)), (true, None), "once it is listed");
+        let again = Volume::new("v", SHAPE, (choices, directory), volume.groups.clone());
         for object in 0..300 {
             assert_eq!(again.place_of(object), volume.place_of(object));
         }

@@ -86,7 +86,7 @@ impl Serving {
         let objects = objects.map(|object| u32::try_from(object).expect("within the volume"));
         let mut begun = Vec::new();
         for object in objects {
-            if let Some((server, slot)) = self.volume.places[object as usize].get()
+            if let Some((server, slot)) = self.volume.places.get(object).get()
                 && !self.freeings.contains_key(&object)
                 && !self.is_stale[server]
                 && !self.is_slot_late(now, (server, slot))
@@ -126,7 +126,7 @@ impl Serving {
             freeing.stage = Stage::Clearing;
             let (server, slot, payer) = (freeing.server, freeing.slot, Some(freeing.payer));
             self.count_to_move(object, false);
-            self.volume.places[object as usize] = Place::NOWHERE;
+            self.volume.places.set(object, Place::NOWHERE);
             self.placed -= 1;
             let leaving = Leaving { object, slot, payer, is_discarded: false };
             if self.rules.is_broken(Mutant::SkipClear) {

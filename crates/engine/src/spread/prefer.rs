@@ -124,6 +124,10 @@ impl Serving {
 
     /// The backend has answered.
     pub(crate) fn answered(&mut self, now: Nanos, unit: &UnitEntry, ok: bool) {
+        if ok && matches!(unit.ticket.kind, Kind::Trim | Kind::WriteZeroes) {
+            let index = self.index_of(unit.server);
+            self.has_freed(now, index);
+        }
         let Some(index) = self.measured(unit) else { return };
         self.loads.ended(as_id(index));
         if ok {

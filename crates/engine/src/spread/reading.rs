@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::format::choices::Page;
+use evenkeel_core::place::choices::PAGE_BYTES;
+
+use super::format::choices::{Page, Passed};
 use super::format::table::{Entry, TablePart};
 use super::layout::{ENTRIES_PER_BLOCK, Layout, Note};
 use super::place::Place;
@@ -21,7 +23,7 @@ pub(super) struct Reading {
     /// By server and page: likewise; of keepers.
     pages: Vec<Vec<Option<Found>>>,
     /// By page: its newest version that counts.
-    bits: Vec<Option<Box<Page>>>,
+    newest: Vec<Option<Newest>>,
     /// Blocks that cannot be read, by server and offset in bytes.
     pub(super) unreadable: Vec<(usize, u64)>,
     /// Blocks of tables that are damaged, likewise.
@@ -29,6 +31,25 @@ pub(super) struct Reading {
     /// A server that was away: of its table counts what choices name, of its choices nothing.
     returning: Option<usize>,
     rules: Rules,
+}
+
+/// The newest version of a page.
+#[derive(Debug)]
+struct Newest {
+    /// See [`Found::age`].
+    age: (u64, u64),
+    passed: Passed,
+    /// None where nothing is chosen, as on most pages of a volume that is far larger than what is
+    /// written in it.
+    bits: Option<Box<[u8; PAGE_BYTES]>>,
+}
+
+impl Newest {
+    fn of(page: &Page) -> Self {
+        let is_blank = page.bits.iter().all(|byte| *byte == 0);
+        let bits = (!is_blank).then(|| Box::new(page.bits));
+        Self { age: (page.generation, page.number), passed: page.passed, bits }
+    }
 }
 
 /// A block that is whole.
@@ -66,7 +87,7 @@ impl Reading {
             pages: servers()
                 .map(|server| vec![None; if layout.is_keeper(server) { pages } else { 0 }])
                 .collect(),
-            bits: vec![None; pages],
+            newest: (0..pages).map(|_| None).collect(),
             unreadable: Vec::new(),
             damaged: Vec::new(),
             returning,
@@ -116,9 +137,9 @@ impl Reading {
         if self.returning == Some(keeper) && !self.rules.is_broken(Mutant::TrustReturned) {
             return;
         }
-        let bits = &mut self.bits[index];
-        if bits.as_ref().is_none_or(|known| (known.generation, known.number) < found.age()) {
-            *bits = Some(Box::new(page.clone()));
+        let newest = &mut self.newest[index];
+        if newest.as_ref().is_none_or(|known| known.age < found.age()) {
+            *newest = Some(Newest::of(page));
         }
     }
 
@@ -177,13 +198,15 @@ impl Reading {
     }
 
     fn load_pages(&self, volume: &mut Volume) {
-        for (index, page) in (0..).zip(&self.bits) {
+        for (index, page) in (0..).zip(&self.newest) {
             let left = page.as_ref().and_then(|page| volume.left_by(page.passed));
             match (page, left) {
                 (Some(page), Some(left)) => {
-                    volume.versions[index as usize] = page.number;
+                    volume.versions[index as usize] = page.age.1;
                     volume.left[index as usize] = left;
-                    volume.choices.load(index, &page.bits);
+                    if let Some(bits) = &page.bits {
+                        volume.choices.load(index, bits);
+                    }
                 }
                 _ => volume.mended.rebuilt_pages += 1,
             }
@@ -245,7 +268,7 @@ impl Reading {
             changed[page as usize] = true;
         }
         for (index, page) in (0..).zip(0..volume.versions.len()) {
-            let newest = self.bits[page].as_ref().map(|page| (page.generation, page.number));
+            let newest = self.newest[page].as_ref().map(|page| page.age);
             let keepers: Vec<usize> = volume.keepers().collect();
             let is_sure = |keeper: &usize| {
                 self.pages[*keeper][page].is_some_and(|found| {
@@ -296,7 +319,7 @@ fn place_objects(
 ) -> BTreeSet<(usize, u32)> {
     let mut cleared = BTreeSet::new();
     let nothing = Vec::new();
-    for object in 0..volume.layout.objects {
+    for object in known(volume, placings) {
         let found = placings.get(&object).unwrap_or(&nothing);
         let chosen = volume.choices.choice(u64::from(object));
         let home = match chosen {
@@ -304,7 +327,7 @@ fn place_objects(
                 let server = volume.candidate(object, position);
                 let home = latest(found, |at| Some(at) == server);
                 if server.is_some() && server == volume.away {
-                    volume.places[object as usize] = Place::AWAY;
+                    volume.places.set(object, Place::AWAY);
                 } else if home.is_none() {
                     volume.lost.insert(object);
                 }
@@ -316,12 +339,25 @@ fn place_objects(
                 .filter(|place| adopt(volume, object, *place)),
         };
         if let Some(place) = home {
-            volume.places[object as usize] = place;
+            volume.places.set(object, place);
             volume.mended.adopted += u32::from(chosen.is_none());
         }
         release(volume, found, home, &mut cleared);
     }
     cleared
+}
+
+/// The objects that have a choice or a placing, in order.
+fn known(volume: &Volume, placings: &BTreeMap<u32, Vec<(u64, Place)>>) -> Vec<u32> {
+    let chosen = volume.choices.chosen_from(0);
+    let chosen = chosen.filter_map(|object| u32::try_from(object).ok());
+    let mut objects: Vec<u32> = chosen
+        .filter(|object| *object < volume.layout.objects)
+        .chain(placings.keys().copied())
+        .collect();
+    objects.sort_unstable();
+    objects.dedup();
+    objects
 }
 
 /// The block of a server's table that tells of a place.

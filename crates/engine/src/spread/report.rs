@@ -99,6 +99,9 @@ pub enum Standing {
     Serving,
     /// Nothing is placed there for a while, since it could not be written to.
     Resting,
+    /// Nothing is placed there for a while, since it had no room for a write, whatever its table
+    /// says.
+    Full,
     /// It came back with older content, and nothing of it is served.
     Stale,
     /// It was not there when the volume was opened, and nothing of it is served.

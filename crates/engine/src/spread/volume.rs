@@ -23,7 +23,7 @@ use super::format::choices::{Page, Passed};
 use super::format::table::{Entry, TablePart};
 use super::layout::{ENTRIES_PER_BLOCK, Layout, Note, SERVERS_MAX};
 use super::members::Members;
-use super::place::Place;
+use super::place::Places;
 use super::refusal::PARLANCE;
 use crate::lease::{Absent, Half, Identity, LateWrites, Lease, Office, OwnerId, Settled, Witness};
 use crate::notes::VolumeId;
@@ -52,7 +52,7 @@ pub struct Volume {
     /// By page: its last objects that have not passed.
     pub(super) left: Vec<u16>,
     /// By object.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Places,
     pub(super) choices: ChoiceMap,
     /// Objects that were written and are not where they should be.
     pub(super) lost: BTreeSet<u32>,
@@ -182,7 +182,7 @@ impl Volume {
             groups: groups(id, &layout, layout.members.after),
             groups_before: groups_before(id, &layout),
             left: vec![0; pages],
-            places: vec![Place::NOWHERE; layout.objects as usize],
+            places: Places::new(layout.objects),
             choices: ChoiceMap::new(u64::from(layout.pages) * PAGE_OBJECTS),
             lost: BTreeSet::new(),
             tables: layout.servers.iter().map(|server| Table::new(server.slots)).collect(),
@@ -332,13 +332,13 @@ impl Volume {
 
     /// Of those, how many have to move: their server is none of their candidates any more.
     pub fn objects_to_move(&self) -> usize {
-        (0..self.layout.objects).filter(|object| self.must_move(*object)).count()
+        self.places.known().filter(|(object, _)| self.must_move(*object)).count()
     }
 
     /// Whether an object has to move when its turn comes.
     pub(super) fn must_move(&self, object: u32) -> bool {
         !self.has_passed(object)
-            && self.places[object as usize].get().is_some_and(|(server, _)| {
+            && self.places.get(object).get().is_some_and(|(server, _)| {
                 !self.new_candidates(object).any(|one| one == Some(server))
             })
     }
@@ -416,7 +416,7 @@ impl Volume {
             }
             Note::Page(page) => {
                 let passed = self.passed(page);
-                let bits = self.choices.page(page).try_into().expect("pages have one size");
+                let bits = *self.choices.page(page);
                 let page = Page { number, generation, index: page, passed, bits };
                 page.encode(self.id, offset, encoded);
             }

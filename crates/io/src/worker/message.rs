@@ -15,6 +15,7 @@ use crate::gate::{BackendReport, FailureReport};
 use crate::listen::Ears;
 use crate::plan::{Peer, Plan, Target};
 use crate::record::Recorder;
+use crate::resize::ResizeError;
 use crate::store::{ScrubError, ScrubOrder, VolumeError, VolumeOrder};
 use crate::transport::Transport;
 use crate::word::ClaimError;
@@ -54,6 +55,8 @@ pub(crate) enum Message {
     Care { volume: String, care: Care, reply: oneshot::Sender<Result<Option<Report>, CareError>> },
     /// Take the operator's word on what a volume waits for.
     Claim { volume: String, reply: oneshot::Sender<Result<String, ClaimError>> },
+    /// Give a volume another size.
+    Resize { volume: String, size_bytes: u64, reply: oneshot::Sender<Result<u64, ResizeError>> },
     /// Answer what is under way, for so long at most, then end.
     Stop { grace: Span },
 }

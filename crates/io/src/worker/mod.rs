@@ -295,6 +295,12 @@ pub(crate) async fn live(
             Message::Claim { volume, reply } => {
                 let _ = reply.send(worker.claim(&volume));
             }
+            Message::Resize { volume, size_bytes, reply } => {
+                let worker = Rc::clone(&worker);
+                spawn_local(async move {
+                    let _ = reply.send(worker.resize_pool(&volume, size_bytes).await);
+                });
+            }
             Message::Stop { grace } => {
                 worker.stop(grace).await;
                 worker.record_no_more();

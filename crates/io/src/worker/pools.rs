@@ -14,6 +14,7 @@ use crate::device::Medium;
 use crate::device::ceph::CephVolume;
 use crate::gate::BackendReport;
 use crate::plan::{Plan, PlannedDomain};
+use crate::resize::ResizeError;
 
 /// How long clients have to read their answers before their connections are cut.
 const DISMISS_TIME: Duration = Duration::from_secs(2);
@@ -49,6 +50,17 @@ impl Worker {
         spawn_local(Rc::clone(&volume).keep(dismiss));
         pools.insert(backend.name.clone(), Rc::clone(&volume));
         Some(volume)
+    }
+
+    /// Gives a volume another size; returns it.
+    pub(super) async fn resize_pool(
+        &self,
+        name: &str,
+        size_bytes: u64,
+    ) -> Result<u64, ResizeError> {
+        let volume = self.pools.borrow().get(name).cloned();
+        let volume = volume.ok_or_else(|| ResizeError::NotOpen(name.to_owned()))?;
+        volume.resize(size_bytes).await
     }
 
     /// How the volumes are doing.

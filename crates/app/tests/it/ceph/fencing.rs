@@ -173,7 +173,7 @@ fn fall_asleep_in_writing(staged: &mut Staged, gate: &Gate, client: &mut Client)
 fn former(staged: &Staged) -> String {
     let head = staged.head();
     let former: Vec<_> = head.lines().filter_map(|line| line.strip_prefix("former ")).collect();
-    assert!(former.len() == 1 && head.starts_with("evenkeel volume 2\n"), "{head}");
+    assert!(former.len() == 1 && head.starts_with("evenkeel volume 3\n"), "{head}");
     former[0].to_owned()
 }
 

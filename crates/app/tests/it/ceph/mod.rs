@@ -1,6 +1,6 @@
 //! A volume in a pool of a real Ceph stays one disk to its clients: when the gate is killed, when
 //! it was asleep, and when the room is used up. `changes` is what the cluster goes through,
-//! `edges` a pool that is full or deleted, `faults` what fails in it, `auth` who is let in, `fencing`
+//! `edges` a pool that is full or deleted, `sizes` of volumes, `faults` what fails in it, `auth` who is let in, `fencing`
 //! who may write once another gate wants the volume.
 //!
 //! Each test has a cluster of its own, of a few OSDs in memory.
@@ -10,6 +10,7 @@ mod changes;
 mod edges;
 mod faults;
 mod fencing;
+mod sizes;
 
 use evenkeel_app::stage::{CephCluster, CephOptions, Stage};
 use evenkeel_io::rados::{Pool, Whom};

@@ -85,7 +85,7 @@ fn report_volume(volume: &Volume, report: &mut Report) {
     let layout = &volume.layout;
     let [size, object] = [layout.size_bytes(), layout.object_bytes].map(Bytes);
     report.facts.push(("size", format!("{size} in objects of {object}")));
-    let written = volume.places.iter().filter(|place| place.get().is_some()).count();
+    let written = volume.places.known().filter(|(_, place)| place.get().is_some()).count();
     report.facts.push(("objects written", written.to_string()));
     if volume.objects_left() > 0 {
         report

@@ -59,7 +59,7 @@ impl Serving {
         self.mover.attempts = 0;
         self.mover.moved += 1;
         self.mover.to_move = self.mover.to_move.saturating_sub(1);
-        self.volume.places[object as usize] = Place::new(to.0, to.1);
+        self.volume.places.set(object, Place::new(to.0, to.1));
         self.mover.departing.insert(object);
         let leaving = Leaving { object, slot: from.1, payer: None, is_discarded: false };
         self.vacate(from.0, leaving, units);

@@ -94,7 +94,7 @@ impl Serving {
             self.mover.stuck = is_in_doubt.then_some(Stuck::InDoubt);
             return false;
         }
-        let home = match self.volume.places[object as usize].get() {
+        let home = match self.volume.places.get(object).get() {
             Some((server, _)) => Some(server),
             // What is lost is looked for where it was, if that can be said.
             None => {
@@ -104,7 +104,7 @@ impl Serving {
         let position = home.and_then(|server| {
             self.volume.new_candidates(object).position(|one| one == Some(server))
         });
-        match (self.volume.places[object as usize].get(), position) {
+        match (self.volume.places.get(object).get(), position) {
             (Some(from), None) => {
                 self.begin_job(now, object, from);
                 return false;

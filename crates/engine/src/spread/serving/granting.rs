@@ -178,7 +178,7 @@ impl Serving {
 
     fn put_in_force(&mut self, object: u32) {
         let grant = self.grants.remove(&object).expect("it was being placed");
-        self.volume.places[object as usize] = Place::new(grant.server, grant.slot);
+        self.volume.places.set(object, Place::new(grant.server, grant.slot));
         self.count_to_move(object, true);
         self.placed += 1;
         self.diverted += u64::from(grant.position > 0);

@@ -31,7 +31,7 @@ impl Placement for Serving {
                 _ => return Placed::Wait,
             }
         }
-        let place = self.volume.places[object as usize];
+        let place = self.volume.places.get(object);
         if let Some((index, slot)) = place.get() {
             if self.mover.is_in_doubt() && self.is_held(kind, object) {
                 return Placed::Refused(Refused::InDoubt);
@@ -98,7 +98,7 @@ impl Serving {
     /// which is not gone for good before that is noted.
     fn hole_from(&self, first: u32, into: u64, length: u64) -> u64 {
         let unwritten = |object: &u32| {
-            self.volume.places[*object as usize] == Place::NOWHERE
+            self.volume.places.get(*object) == Place::NOWHERE
                 && !self.volume.lost.contains(object)
                 && (*object == first || !self.freeings.contains_key(object))
         };

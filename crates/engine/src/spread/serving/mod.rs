@@ -42,6 +42,9 @@ use granting::{Grant, Stage};
 /// For so long nothing is placed on a server that could not be written to.
 pub const REST: Span = Span::from_secs(10);
 
+/// For so long nothing is placed on a server that had no room, unless something there is discarded.
+pub(super) const FULL: Span = Span::from_secs(30);
+
 /// The volume of a domain, with the servers that it is spread over.
 pub(crate) struct Serving {
     pub(super) volume: Volume,
@@ -65,6 +68,8 @@ pub(crate) struct Serving {
     steps: Vec<Option<StepKind>>,
     /// By server: no object is placed there before.
     rest_until: Vec<Nanos>,
+    /// By server: it had no room, and counts as full before.
+    full_until: Vec<Nanos>,
     pub(super) is_stale: Vec<bool>,
     possession: Possession,
     /// Whether the volume is about to be opened anew: nothing begins any more.
@@ -88,8 +93,8 @@ impl Serving {
     /// Begins to serve, once the volume is known to be ours.
     pub(crate) fn new(volume: Volume, plan: &SpreadPlan, tenants: usize) -> Self {
         let servers = volume.layout.servers.len();
-        let placed = volume.places.iter().filter(|place| **place != Place::NOWHERE).count();
-        let absent = volume.places.iter().filter(|place| **place == Place::AWAY).count();
+        let placed = volume.places.known().count();
+        let absent = volume.places.known().filter(|(_, place)| *place == Place::AWAY).count();
         let mut serving = Self {
             object_bits: volume.layout.object_bytes.trailing_zeros(),
             loads: Loads::new(servers),
@@ -103,6 +108,7 @@ impl Serving {
             scribes: (0..servers).map(|_| Scribe::default()).collect(),
             steps: vec![None; servers],
             rest_until: vec![Nanos::ZERO; servers],
+            full_until: vec![Nanos::ZERO; servers],
             is_stale: vec![false; servers],
             possession: Possession::default(),
             is_pausing: false,
@@ -199,7 +205,7 @@ impl Serving {
         if self.is_held(request.kind, object) {
             return Ok(self.mover.hold(request.slot, payer));
         }
-        let place = self.volume.places[object as usize].get();
+        let place = self.volume.places.get(object).get();
         let gives_up = self.gives_up(now, request, at);
         if gives_up && place.is_some_and(|place| self.must_stay(now, place)) {
             self.wait_for_late(request.slot);
@@ -389,6 +395,8 @@ impl Serving {
                     Standing::Absent
                 } else if now < self.rest_until[index] {
                     Standing::Resting
+                } else if now < self.full_until[index] {
+                    Standing::Full
                 } else {
                     Standing::Serving
                 },

@@ -1,11 +1,12 @@
 //! Servers that objects may be placed on, and how full they are: one that could not be written to
-//! rests for a while.
+//! rests for a while, and one that had no room counts as full for a while, whatever its table says.
 
+use evenkeel_core::id::ServerId;
 use evenkeel_core::place::loads::Metrics;
 use evenkeel_core::time::Nanos;
 
 use super::super::scribe::Entering;
-use super::{REST, Serving, as_id};
+use super::{FULL, REST, Serving, as_id};
 
 impl Serving {
     /// A server could not be written to: what was to go there goes elsewhere, if it can. The slots
@@ -24,8 +25,28 @@ impl Serving {
         }
     }
 
-    /// Servers that have rested take part again; keepers catch up first.
+    /// A server had no room for a write.
+    pub(crate) fn is_out_of_room(&mut self, now: Nanos, server: ServerId) {
+        let index = self.index_of(server);
+        self.full_until[index] = now + FULL;
+        self.report_load(index, now);
+    }
+
+    /// Something of a server was discarded: it may have room again.
+    pub(in crate::spread) fn has_freed(&mut self, now: Nanos, index: usize) {
+        if std::mem::take(&mut self.full_until[index]) > Nanos::ZERO {
+            self.report_load(index, now);
+        }
+    }
+
+    /// Servers that have rested take part again; keepers catch up first. So do those that have been
+    /// full for long enough.
     pub(in crate::spread) fn end_rests(&mut self, now: Nanos) {
+        for index in 0..self.full_until.len() {
+            if now >= self.full_until[index] {
+                self.has_freed(now, index);
+            }
+        }
         for index in 0..self.rest_until.len() {
             let rested = std::mem::take(&mut self.rest_until[index]);
             if rested == Nanos::ZERO || now < rested {
@@ -46,9 +67,11 @@ impl Serving {
             return;
         }
         let object_bytes = self.volume.layout.object_bytes;
+        let slots = self.volume.layout.servers[index].slots;
+        let used = if self.is_told_full(index) { slots } else { self.used_slots(index) };
         let metrics = Metrics {
-            capacity_bytes: u64::from(self.volume.layout.servers[index].slots) * object_bytes,
-            used_bytes: u64::from(self.used_slots(index)) * object_bytes,
+            capacity_bytes: u64::from(slots) * object_bytes,
+            used_bytes: u64::from(used) * object_bytes,
             ..self.gauges[index].metrics()
         };
         self.loads.report(as_id(index), metrics);
@@ -63,9 +86,15 @@ impl Serving {
         self.volume.layout.servers[index].slots - free.expect("slots are numbered by u32")
     }
 
-    /// Whether a server has no room below the ceiling.
+    /// Whether a server has said that it has no room.
+    fn is_told_full(&self, index: usize) -> bool {
+        self.full_until[index] > Nanos::ZERO
+    }
+
+    /// Whether a server has no room below the ceiling, or none at all.
     pub(in crate::spread) fn is_full(&self, index: usize) -> bool {
-        self.used_slots(index) >= self.ceiling_slots(self.volume.layout.servers[index].slots)
+        self.is_told_full(index)
+            || self.used_slots(index) >= self.ceiling_slots(self.volume.layout.servers[index].slots)
     }
 
     pub(super) fn ceiling_slots(&self, slots: u32) -> u32 {

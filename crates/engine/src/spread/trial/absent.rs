@@ -289,7 +289,7 @@ fn with_a_page_of_its_own(mutant: Option<Mutant>) -> Result<(), String> {
     let mut volume = open(&mut world, None, u64::MAX).unwrap()?;
     let other = |object: u32| 1 - volume.choices.choice(u64::from(object)).unwrap();
     let is_elsewhere = |object: &u32| {
-        let there = volume.places[*object as usize].get().unwrap().0;
+        let there = volume.places.get(*object).get().unwrap().0;
         there != 0 && volume.candidate(*object, other(*object)) != Some(there)
     };
     let object = (0..OBJECTS).find(is_elsewhere).unwrap();

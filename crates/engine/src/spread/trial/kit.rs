@@ -76,18 +76,19 @@ impl Kit for Spread {
         if volume.lost_objects() > 0 {
             return Err(format!("objects {:?} are lost", volume.lost));
         }
-        let object = |place: &Place| match place.get() {
+        let object = |object: u32| match volume.places.get(object).get() {
             Some((server, slot)) => {
                 disks[server].read(volume.layout.slot_offset(server, slot), OBJECT_BYTES)
             }
             // Nobody looks at what is away.
             None => vec![0; usize::try_from(OBJECT_BYTES).unwrap()],
         };
-        Ok(volume.places.iter().map(object).collect::<Vec<_>>().concat())
+        Ok((0..volume.layout.objects).map(object).collect::<Vec<_>>().concat())
     }
 
     fn is_there(volume: &Volume, sector: usize) -> bool {
-        volume.places[sector / World::sectors_of(0).end] != Place::AWAY
+        let object = u32::try_from(sector / World::sectors_of(0).end).unwrap();
+        volume.places.get(object) != Place::AWAY
     }
 
     fn engine(now: Nanos, volume: Volume, mutant: Option<Mutant>) -> Engine {

@@ -130,7 +130,7 @@ fn come_back(mutant: Option<Mutant>) -> u32 {
         disks[server].write(offset, &block, false);
         let volume = world.kit.open(&mut disks, u64::MAX)?.ok()?;
         // Whatever its slot holds by then: a server need not do as it is advised, and discard it.
-        Some(volume.places[0].get().is_some())
+        Some(volume.places.get(0).get().is_some())
     };
     Spread::in_use(&world).into_iter().filter_map(is_back).map(u32::from).sum()
 }

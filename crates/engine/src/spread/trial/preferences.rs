@@ -2,6 +2,8 @@
 
 use evenkeel_core::id::ServerId;
 
+use super::super::report::Standing;
+use super::super::serving::FULL;
 use super::kit::{OBJECTS, SERVERS, World, domain};
 use crate::Input;
 use crate::policy::{Domain, HostFigures, Preference};
@@ -17,14 +19,18 @@ fn preferring(prefer: &[Preference]) -> Domain {
     domain
 }
 
-/// Writes every object; how many had the last server among their candidates, and how many are on
-/// it.
-fn fill(world: &mut World) -> (u32, u32) {
-    for object in 0..OBJECTS as usize {
+fn write(world: &mut World, objects: std::ops::Range<usize>) {
+    for object in objects {
         world.act_on(Act::Force, World::sectors_of(object));
         world.drain().unwrap();
         world.settle().unwrap();
     }
+}
+
+/// Writes every object; how many had the last server among their candidates, and how many are on
+/// it.
+fn fill(world: &mut World) -> (u32, u32) {
+    write(world, 0..OBJECTS as usize);
     let volume = &world.engine.volume.as_ref().unwrap().spread().unwrap().volume;
     let has_better =
         |object: &u32| volume.candidates(*object).flatten().any(|server| server == SERVERS - 1);
@@ -73,4 +79,21 @@ fn a_server_without_room_is_no_candidate_however_much_it_is_preferred() {
     assert_eq!(there, 1, "the near one is full");
     assert!(report.servers.iter().all(|server| server.used_slots <= 1), "{report:?}");
     assert!(report.placed > there, "and far ones take the rest");
+}
+
+#[test]
+fn a_server_that_says_it_has_no_room_is_passed_over_for_a_while() {
+    let mut world = World::new(1, None);
+    world.reload(&preferring(&[Preference::Local])).unwrap();
+    let near = ServerId(u32::try_from(SERVERS - 1).unwrap());
+    world.engine.handle(world.now(), Input::Full { server: near });
+    assert_eq!(world.report().servers[SERVERS - 1].standing, Standing::Full);
+    let half = OBJECTS as usize / 2;
+    write(&mut world, 0..half);
+    assert_eq!(world.report().servers[SERVERS - 1].used_slots, 0, "however much it is preferred");
+    world.pass(FULL);
+    write(&mut world, half..OBJECTS as usize);
+    let report = world.report();
+    assert!(report.servers[SERVERS - 1].used_slots > 0, "{report:?}");
+    assert_eq!(report.servers[SERVERS - 1].standing, Standing::Serving);
 }

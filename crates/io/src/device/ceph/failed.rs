@@ -31,6 +31,15 @@ impl From<GuardedError> for Failed {
 }
 
 impl Failed {
+    /// Whether what failed so may still be carried out.
+    pub(super) fn may_take_effect(&self) -> bool {
+        match self {
+            Self::Late => true,
+            Self::Cluster(error) => error.is_late(),
+            Self::NotHeld | Self::NoRoom | Self::NotNoted => false,
+        }
+    }
+
     /// The number for the client, once the gate's log has the words.
     pub(super) fn told(self, volume: &str, opened: &Opened, offset: u64, length: u64) -> Errno {
         let (why, errno) = match self {

@@ -306,6 +306,15 @@ impl Guarded {
         self.heed(self.pool().zero(object, offset, length).await)
     }
 
+    /// Removes an object.
+    ///
+    /// # Errors
+    /// If the volume is not ours, there is no such object, or the cluster says no.
+    pub(super) async fn remove(&self, object: &str) -> Result<(), GuardedError> {
+        self.granted().await?;
+        self.heed(self.pool().remove(object).await)
+    }
+
     /// Makes an object of these bytes, in place of what it was.
     ///
     /// # Errors

@@ -23,7 +23,9 @@ mod loss;
 mod opened;
 mod opening;
 mod osds;
+mod pages;
 mod remembered;
+mod resizing;
 mod rights;
 mod said;
 
@@ -42,12 +44,14 @@ use crate::buffer::Buf;
 use crate::clock::Clock;
 use crate::device::Features;
 use crate::report::PoolReport;
+use crate::resize::ResizeError;
 use crate::word::Word;
 use failed::Failed;
 use guarded::Connection;
 use loss::Loss;
 use opened::Opened;
 use opening::NotOpened;
+use pages::Progress;
 use remembered::Remembered;
 use said::Said;
 
@@ -74,6 +78,8 @@ pub(crate) struct CephVolume {
     /// What the operator says.
     word: Rc<Word>,
     standing: RefCell<Standing>,
+    /// How far an opening has come with what it reads.
+    progress: Progress,
     /// Told whenever `standing` changes.
     news: Notify,
     is_closing: Cell<bool>,
@@ -125,6 +131,7 @@ impl CephVolume {
             returning: RefCell::new(None),
             word,
             standing: RefCell::new(Standing::Opening(None)),
+            progress: Progress::default(),
             news: Notify::new(),
             is_closing: Cell::new(false),
             said: Said::default(),
@@ -261,21 +268,40 @@ impl CephVolume {
         self.news.notify_waiters();
     }
 
-    /// Whether it is the volume of this policy, whatever the ceiling and the fence.
+    /// Whether it is the volume of this policy, whatever its size, the ceiling and the fence.
     pub(crate) fn is_of(&self, source: &policy::Ceph) -> bool {
-        let own = self.source.borrow();
-        let policy::Ceph { ceiling_milli, fence, .. } = *source;
-        policy::Ceph { ceiling_milli, fence, ..own.clone() } == *source
+        self.source.borrow().is_volume_of(source)
     }
 
-    /// Puts another ceiling in force, and another fence from the next time on that it is opened.
-    pub(crate) fn set_terms(&self, source: &policy::Ceph) {
-        let policy::Ceph { ceiling_milli, fence, .. } = *source;
+    /// Puts another ceiling in force, a greater size, and another fence from the next time on that
+    /// it is opened.
+    pub(crate) fn set_terms(self: &Rc<Self>, source: &policy::Ceph) {
+        let policy::Ceph { ceiling_milli, fence, shape, .. } = *source;
         let mut own = self.source.borrow_mut();
-        (own.ceiling_milli, own.fence) = (ceiling_milli, fence);
-        if let Standing::Open(opened) = &*self.standing.borrow() {
-            opened.set_ceiling(ceiling_milli);
+        (own.ceiling_milli, own.fence, own.shape) = (ceiling_milli, fence, shape);
+        let Some(opened) = self.open() else { return };
+        opened.set_ceiling(ceiling_milli);
+        opened.set_wanted(shape.size_bytes);
+        if shape.size_bytes > opened.size_bytes() {
+            let volume = Rc::clone(self);
+            tokio::task::spawn_local(async move {
+                if let Err(error) = volume.resize(shape.size_bytes).await {
+                    tracing::error!(volume = volume.name, %error, "the volume does not grow");
+                }
+            });
         }
+    }
+
+    /// Gives the volume another size; returns it, in whole objects.
+    ///
+    /// # Errors
+    /// Why it keeps the one it has.
+    pub(crate) async fn resize(&self, size_bytes: u64) -> Result<u64, ResizeError> {
+        let opened = self.open().ok_or_else(|| ResizeError::NotOpen(self.name.clone()))?;
+        let before = opened.size_bytes();
+        let after = opened.resize(size_bytes).await.map_err(ResizeError::Refused)?;
+        tracing::info!(volume = self.name, before, after, "the volume has another size");
+        Ok(after)
     }
 
     /// Waits until the volume is open or something is known to stand in the way.
@@ -328,7 +354,14 @@ impl CephVolume {
         match &*self.standing.borrow() {
             Standing::Open(opened) => opened.doubt(),
             Standing::Opening(Some(why)) | Standing::Over(why) => Some(why.clone()),
-            Standing::Opening(None) => Some("it is being opened".to_owned()),
+            Standing::Opening(None) => Some(self.told_opening()),
+        }
+    }
+
+    fn told_opening(&self) -> String {
+        match self.progress.get() {
+            None => "it is being opened".to_owned(),
+            Some((read, all)) => format!("it is being opened, {} %", 100 * read / all.max(1)),
         }
     }
 
@@ -352,6 +385,11 @@ impl CephVolume {
     ) -> Result<Option<Buf>, Errno> {
         let opened = self.open().ok_or(Errno::Io)?;
         let (length, patience) = (request.length(), opened.patience());
+        let reaches = offset.saturating_add(length);
+        // A client may have come when the volume was larger.
+        let beyond =
+            if matches!(request, Request::Read { .. }) { Errno::Invalid } else { Errno::NoSpace };
+        let _under_way = opened.end.begin(reaches).ok_or(beyond)?;
         let outcome = tokio::select! {
             biased;
             _ = opened.until_lost() => Err(Failed::NotHeld),
@@ -359,12 +397,20 @@ impl CephVolume {
                 outcome.unwrap_or(Err(Failed::Late))
             }
         };
-        outcome.map_err(|error| error.told(&self.name, &opened, offset, length))
+        outcome.map_err(|error| {
+            if error.may_take_effect() {
+                opened.end.give_up(reaches);
+            }
+            error.told(&self.name, &opened, offset, length)
+        })
     }
 
     /// Which parts of a range were written.
     pub(crate) fn extents(&self, offset: u64, length: u64) -> Result<Vec<Extent>, Errno> {
         let opened = self.open().ok_or(Errno::Io)?;
+        if offset.saturating_add(length) > opened.size_bytes() {
+            return Err(Errno::Invalid);
+        }
         let extent = |(length, is_hole): (u64, bool)| {
             let flags = if is_hole { Extent::HOLE | Extent::ZERO } else { 0 };
             Extent { length, flags }

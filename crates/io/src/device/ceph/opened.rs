@@ -6,12 +6,15 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
+use evenkeel_core::bytes::Bytes;
 use evenkeel_core::place::choose::NoRoom;
 use evenkeel_core::place::loads::Metrics;
 use evenkeel_core::place::rados::pool_map;
 use evenkeel_core::time::Nanos;
 use evenkeel_engine::policy::{self, Fence};
-use evenkeel_engine::pooled::{Head, Page, Place, Unplaced, Volume, object_name, page_name};
+use evenkeel_engine::pooled::{
+    Head, Page, Place, Unplaced, Volume, directory_name, object_name, page_name,
+};
 use tokio::sync::Notify;
 
 use super::Request;
@@ -21,6 +24,7 @@ use super::guarded::{Guarded, GuardedError};
 use super::hold::Hold;
 use super::loss::Loss;
 use super::osds::Osds;
+use super::resizing::End;
 use super::said::{Said, Sparing};
 use crate::buffer::Buf;
 use crate::clock::{Clock, duration};
@@ -40,19 +44,21 @@ const EARLY: f64 = 0.05;
 /// A volume that is ours.
 #[derive(Debug)]
 pub(super) struct Opened {
-    hold: Rc<Hold>,
-    pool: Guarded,
+    pub(super) hold: Rc<Hold>,
+    pub(super) pool: Guarded,
     source: policy::Ceph,
     /// The head as we wrote it.
-    head: Head,
+    pub(super) head: RefCell<Head>,
     /// The former owners that are kept shut out; none if the policy does without.
     entries: Option<RefCell<Entries>>,
     /// Why they soon may not be.
     is_unfenced: RefCell<Option<String>>,
     clock: Clock,
-    volume: RefCell<Volume>,
+    pub(super) volume: RefCell<Volume>,
     osds: RefCell<Osds>,
     ceiling_milli: Cell<u32>,
+    /// The size that the policy says.
+    wanted_bytes: Cell<u64>,
     /// When the manager was last heard.
     heard_at: Cell<Nanos>,
     /// Somebody waits for a change of the map, and is told when it was looked at.
@@ -71,6 +77,8 @@ pub(super) struct Opened {
     said: [Said; 3],
     /// Requests that failed.
     failed: Sparing,
+    /// Where it ends, for requests that come now.
+    pub(super) end: End,
 }
 
 /// A part of a request within one object.
@@ -92,18 +100,20 @@ impl Opened {
         clock: Clock,
     ) -> Self {
         let is_fenced = source.fence == Fence::Blocklist;
+        let end = End::new(head.shape.objects() * head.shape.object_bytes);
         let entries = is_fenced.then(|| RefCell::new(Entries::new(head.former.clone())));
         let opened = Self {
             pool: hold.guarded().clone(),
             hold,
             source: source.clone(),
-            head,
+            head: RefCell::new(head),
             entries,
             is_unfenced: RefCell::new(None),
             clock,
             volume: RefCell::new(volume),
             osds: RefCell::new(Osds::new(status)),
             ceiling_milli: Cell::new(source.ceiling_milli),
+            wanted_bytes: Cell::new(source.shape.size_bytes),
             heard_at: Cell::new(clock.now()),
             map_wanted: Notify::new(),
             map_seen: Notify::new(),
@@ -116,13 +126,15 @@ impl Opened {
             is_refusing: Cell::new(false),
             said: Default::default(),
             failed: Sparing::default(),
+            end,
         };
         opened.set_ceiling(source.ceiling_milli);
         opened
     }
 
     pub(super) fn size_bytes(&self) -> u64 {
-        self.source.shape.objects() * self.source.shape.object_bytes
+        let shape = *self.volume.borrow().shape();
+        shape.objects() * shape.object_bytes
     }
 
     pub(super) fn extents(&self, offset: u64, length: u64) -> Vec<(u64, bool)> {
@@ -146,7 +158,7 @@ impl Opened {
 
     /// The line of the head that says that the volume is ours.
     pub(super) fn owner(&self) -> Option<String> {
-        self.head.owner.clone()
+        self.head.borrow().owner.clone()
     }
 
     /// What to say if it is not known whether the volume is ours.
@@ -161,6 +173,27 @@ impl Opened {
             .or_else(|| self.osds.borrow().full(&self.source.pool))
             .or_else(|| self.osds.borrow().unserved())
             .or_else(|| self.shortage())
+            .or_else(|| self.told_size())
+    }
+
+    /// What to say of a volume that has grown beyond what the policy says.
+    fn told_size(&self) -> Option<String> {
+        let has = self.head.borrow().shape.size_bytes;
+        let wanted = self.wanted_bytes.get();
+        (has > wanted).then(|| {
+            format!(
+                "the volume has {}, and the policy says {}; write `size = \"{}\"` there, or shrink \
+                 it with `evenkeel ctl export resize`",
+                Bytes(has),
+                Bytes(wanted),
+                Bytes(has)
+            )
+        })
+    }
+
+    /// The policy says another size from now on.
+    pub(super) fn set_wanted(&self, size_bytes: u64) {
+        self.wanted_bytes.set(size_bytes);
     }
 
     /// How it is doing.
@@ -339,7 +372,8 @@ impl Opened {
 
     /// Lets go of the volume.
     pub(super) async fn let_go(&self) -> Result<(), RadosError> {
-        self.hold.let_go(&self.head).await
+        let head = self.head.borrow().clone();
+        self.hold.let_go(&head).await
     }
 
     /// Does what a client asks.
@@ -480,7 +514,7 @@ impl Opened {
             let page = self.volume.borrow_mut().take_page();
             let Some(Page { number, version, bytes }) = page else { break };
             let name = page_name(&self.source.volume, number);
-            match self.pool.write_full(&name, &bytes).await {
+            match self.store_page(&name, number, &bytes).await {
                 Ok(()) => self.volume.borrow_mut().noted(number, version),
                 Err(error) => {
                     // Why a volume is not ours any more is said once, for all that was under way.
@@ -496,6 +530,18 @@ impl Opened {
         }
         self.is_noting.set(false);
         self.noted.notify_waiters();
+    }
+
+    /// Stores a page, and lists it if it is new: only then it counts.
+    async fn store_page(&self, name: &str, number: u32, bytes: &[u8]) -> Result<(), GuardedError> {
+        self.pool.write_full(name, bytes).await?;
+        let directory = self.volume.borrow().directory_with(number);
+        match directory {
+            Some(directory) => {
+                self.pool.write_full(&directory_name(&self.source.volume), &directory).await
+            }
+            None => Ok(()),
+        }
     }
 
     /// There is no room for a write: the log says so once, until something is placed again.

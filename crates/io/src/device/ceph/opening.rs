@@ -4,18 +4,18 @@
 use std::fmt;
 use std::rc::Rc;
 
-use evenkeel_core::place::choices::{ChoiceMap, PAGE_BYTES, PAGE_OBJECTS};
 use evenkeel_core::place::rados::pool_map;
 use evenkeel_engine::policy::{self, Fence};
-use evenkeel_engine::pooled::{Head, Volume, head_name, load_page, object_name, page_name};
+use evenkeel_engine::pooled::{Head, Shape, Volume, head_name};
 use rustix::rand::GetRandomFlags;
 
 use super::CephVolume;
 use super::fence::{self, try_right};
-use super::guarded::{Connection, Guarded, GuardedError, PoolPlace};
+use super::guarded::{Connection, GuardedError, PoolPlace};
 use super::hold::Hold;
 use super::loss::Loss;
 use super::opened::Opened;
+use super::pages::{self, Reader};
 use super::rights;
 use crate::clock::duration;
 use crate::rados::{PoolStatus, RadosError};
@@ -205,19 +205,26 @@ impl CephVolume {
             return Err(why.into());
         }
         let is_new = found.is_none();
-        let head = self.take_over(hold, found, &owner, (source, &status)).await?;
+        let mut head = self.take_over(hold, found, &owner, (source, &status)).await?;
         let pool = hold.guarded();
-        let mut choices = ChoiceMap::new(source.shape.objects());
         if is_new {
-            make_pages(pool, source, &choices).await?;
+            pages::begin(pool, &source.volume).await?;
         }
         hold.write_head(&head).await?;
-        if !is_new {
-            load_pages(pool, source, &mut choices).await?;
+        let (volume, progress) = (source.volume.as_str(), &self.progress);
+        let reader = Reader { pool, volume, shape: head.shape, progress };
+        let (mut choices, directory) = reader.read(head.has_directory).await?;
+        let is_larger = source.shape.size_bytes > head.shape.size_bytes;
+        if is_larger || !head.has_directory {
+            let size_bytes = head.shape.size_bytes.max(source.shape.size_bytes);
+            head.shape = Shape { size_bytes, ..head.shape };
+            head.has_directory = true;
+            hold.write_head(&head).await?;
+            choices.resize(head.shape.objects());
         }
         let groups = pool_map(&status.serving(), status.nobody());
         let groups = groups.map_err(|error| error.to_string())?;
-        let volume = Volume::new(&source.volume, source.shape, choices, groups);
+        let volume = Volume::new(&source.volume, head.shape, (choices, directory), groups);
         let opened = Opened::new(Rc::clone(hold), source, head, volume, status, self.clock);
         opened.look().await?;
         Ok(Rc::new(opened))
@@ -286,84 +293,4 @@ fn cookie() -> Result<String, String> {
     rustix::rand::getrandom(&mut bytes, GetRandomFlags::empty())
         .map_err(|error| format!("no random numbers: {error}"))?;
     Ok(format!("{:032x}", u128::from_le_bytes(bytes)))
-}
-
-/// Stores the choices of a new volume, of which there is none.
-async fn make_pages(
-    pool: &Guarded,
-    source: &policy::Ceph,
-    choices: &ChoiceMap,
-) -> Result<(), String> {
-    for number in 0..choices.pages() {
-        let name = page_name(&source.volume, number);
-        match pool.create(&name, choices.page(number)).await {
-            Ok(()) => {}
-            Err(GuardedError::Cluster(error)) if error.is_there_already() => {
-                // Of an attempt that was cut short there are pages without any choice.
-                let (page, _) = pool
-                    .read(&name, 0, vec![0; PAGE_BYTES])
-                    .await
-                    .map_err(|error| error.to_string())?;
-                if page.iter().any(|byte| *byte != 0) {
-                    return Err(format!(
-                        "object {name:?} tells of a volume whose head is lost; restore the head, \
-                         or give the volume another name"
-                    ));
-                }
-            }
-            Err(error) => return Err(error.to_string()),
-        }
-    }
-    Ok(())
-}
-
-async fn load_pages(
-    pool: &Guarded,
-    source: &policy::Ceph,
-    choices: &mut ChoiceMap,
-) -> Result<(), String> {
-    for number in 0..choices.pages() {
-        let name = page_name(&source.volume, number);
-        match pool.read(&name, 0, vec![0; PAGE_BYTES + 1]).await {
-            Ok((bytes, count)) if load_page(choices, number, &bytes[..count]) => {}
-            Ok((_, count)) => {
-                return Err(format!(
-                    "object {name:?} has {count} bytes, not {PAGE_BYTES}; restore it, or \
-                                    remove it to have it made anew from what is there"
-                ));
-            }
-            Err(error) if error.is_missing() => {
-                tracing::warn!(name, "a page of the choices is lost, and made anew");
-                probe_page(pool, source, choices, number)
-                    .await
-                    .map_err(|error| error.to_string())?;
-            }
-            Err(error) => return Err(error.to_string()),
-        }
-    }
-    Ok(())
-}
-
-/// Makes a lost page anew: an object that is there is where its choice was.
-async fn probe_page(
-    pool: &Guarded,
-    source: &policy::Ceph,
-    choices: &mut ChoiceMap,
-    number: u32,
-) -> Result<(), GuardedError> {
-    let first = u64::from(number) * PAGE_OBJECTS;
-    for object in first..choices.objects().min(first + PAGE_OBJECTS) {
-        for candidate in 0..source.shape.candidates {
-            match pool.size_of(&object_name(&source.volume, object, candidate)).await {
-                Ok(_) => {
-                    choices.set(object, Some(candidate));
-                    break;
-                }
-                Err(error) if error.is_missing() => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-    while choices.take_changed().is_some() {}
-    pool.write_full(&page_name(&source.volume, number), choices.page(number)).await
 }

@@ -1,0 +1,80 @@
+//! Another size for the volume behind an export, while clients use it.
+
+use evenkeel_core::bytes::Bytes;
+use evenkeel_engine::policy::{Policy, Source};
+use evenkeel_io::gate::ResizeError;
+use serde::{Deserialize, Serialize};
+
+use super::{ApplyError, Control};
+use crate::units::{self, UnitError};
+
+/// The body of `PUT /v1/exports/{name}/size`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SizeSpec {
+    /// The size, such as `2 TiB`.
+    pub size: String,
+}
+
+/// Why an export keeps its size.
+#[derive(Debug, thiserror::Error)]
+pub enum ResizeRefusal {
+    /// There is no such export.
+    #[error("there is no export `{0}`")]
+    Unknown(String),
+    /// A size that cannot be read.
+    #[error("{error}; write it like {}", error.examples)]
+    Size {
+        /// What is wrong with it.
+        #[from]
+        error: UnitError,
+    },
+    /// The export is a part of its backend.
+    #[error(
+        "export `{0}` is a part of its backend: `evenkeel ctl export add {0} --size SIZE` changes \
+         which"
+    )]
+    Part(String),
+    /// The volume keeps its size.
+    #[error(transparent)]
+    Volume(#[from] ResizeError),
+    /// The policy in force cannot be changed now.
+    #[error(transparent)]
+    Policy(#[from] ApplyError),
+}
+
+impl Control {
+    /// Gives the volume behind an export another size, in the policy in force as well; returns it,
+    /// as the volume has it.
+    ///
+    /// # Errors
+    /// [`ResizeRefusal`].
+    pub async fn resize(&self, export: &str, spec: &SizeSpec) -> Result<u64, ResizeRefusal> {
+        let size_bytes = units::parse_size(&spec.size)?;
+        let _changing = self.changing.lock().await;
+        self.trials.refuse_changes().map_err(ApplyError::from)?;
+        let mut policy: Policy = self.gate.policy();
+        let known = policy.exports.iter().find(|known| known.name == export);
+        let known = known.ok_or_else(|| ResizeRefusal::Unknown(export.to_owned()))?;
+        if known.size_bytes.is_some() || known.offset_bytes > 0 {
+            return Err(ResizeRefusal::Part(export.to_owned()));
+        }
+        let name = known.backend.clone();
+        let resized = self.gate.resize(&name, size_bytes).await?;
+        let backend = policy.backends.iter_mut().find(|backend| backend.name == name);
+        if let Some(Source::Ceph(volume)) = backend.map(|backend| &mut backend.source) {
+            volume.shape.size_bytes = size_bytes;
+        }
+        self.gate.reload(policy).await.map_err(ApplyError::from)?;
+        Ok(resized)
+    }
+}
+
+/// What to say of it.
+pub(super) fn summary(export: &str, size_bytes: u64) -> String {
+    format!(
+        "export {export} has {} for clients that connect from now on; `evenkeel ctl save` keeps it \
+         in the policy file",
+        Bytes(size_bytes)
+    )
+}

@@ -1,0 +1,21 @@
+//! Another size for a volume that clients use.
+
+/// Why a volume keeps its size.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ResizeError {
+    /// There is no such volume.
+    #[error(
+        "backend {0:?} has no size of its own to change; volumes in Ceph (`ceph`) have one, \
+         and volumes of a store are resized by `evenkeel ctl volume resize`"
+    )]
+    NotResizable(String),
+    /// The volume is not open.
+    #[error("volume {0:?} is not open; `evenkeel ctl status` says why")]
+    NotOpen(String),
+    /// It cannot have this size.
+    #[error("{0}")]
+    Refused(String),
+    /// The gate is about to end.
+    #[error("the gate is stopping")]
+    Stopping,
+}
