@@ -155,6 +155,9 @@ pub struct SharedDevice {
     pub reason: String,
     /// This gate's tenants whose targets are not met.
     pub unmet: Vec<String>,
+    /// This gate's tenants that are below their floor over all gates, though they ask for it.
+    #[serde(default)]
+    pub below_floor: Vec<String>,
     /// What other gates say otherwise than this one, with the remedy.
     #[serde(default)]
     pub disagreements: Vec<String>,
@@ -221,6 +224,9 @@ pub struct SharedGroup {
     pub name: String,
     /// What other gates served of this gate's tenants.
     pub elsewhere: Vec<ServedElsewhere>,
+    /// What other gates say otherwise than this one, with the remedy.
+    #[serde(default)]
+    pub disagreements: Vec<String>,
 }
 
 /// What other gates served of a tenant.
@@ -278,6 +284,7 @@ impl From<&GroupReport> for SharedGroup {
         Self {
             name: report.name.clone(),
             elsewhere: report.elsewhere.iter().map(elsewhere).collect(),
+            disagreements: report.disagreements.clone(),
         }
     }
 }
@@ -349,6 +356,7 @@ impl From<&DeviceReport> for SharedDevice {
             slots_all: report.slots_all,
             reason: report.reason.clone(),
             unmet: report.unmet.clone(),
+            below_floor: report.below_floor.clone(),
             disagreements: report.disagreements.clone(),
             tenants: report.tenants.iter().map(SharingTenant::from).collect(),
             gates: report.hosts.iter().map(SharingGate::from).collect(),

@@ -314,12 +314,11 @@ fn parts(device: &SharedDevice) -> Vec<Part> {
 }
 
 fn shared_remark(device: &SharedDevice) -> String {
-    let SharedDevice { slots, slots_all, gates, unmet, reason, .. } = device;
-    let missed = if unmet.is_empty() {
-        String::new()
-    } else {
-        format!("targets missed: {}; ", unmet.join(", "))
+    let SharedDevice { slots, slots_all, gates, unmet, below_floor, reason, .. } = device;
+    let named = |what, names: &[String]| {
+        if names.is_empty() { String::new() } else { format!("{what}: {}; ", names.join(", ")) }
     };
+    let missed = named("targets missed", unmet) + &named("below their floor", below_floor);
     format!("{missed}{slots} of {slots_all} slots, {} gates; {reason}", gates.len())
 }
 
@@ -381,12 +380,16 @@ mod tests {
             slots_all: 17,
             reason: "short".to_owned(),
             unmet: vec!["db".to_owned()],
+            below_floor: vec!["web".to_owned()],
             ..SharedDevice::default()
         };
         let exchange = crate::status::Exchange { devices: vec![device], ..Default::default() };
         let status = Status { exchange: Some(exchange), ..document() };
         let shown = remark(&backend, &status);
-        assert_eq!(shown, "targets missed: db; 5 of 17 slots, 0 gates; short");
+        assert_eq!(
+            shown,
+            "targets missed: db; below their floor: web; 5 of 17 slots, 0 gates; short"
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod clocks;
 #[cfg(feature = "nats")]
 mod nats;
+mod policies;
 mod words;
 
 use std::net::UdpSocket;
@@ -276,7 +277,7 @@ fn what_strangers_send_is_refused_and_counted() {
     let mut body = Vec::new();
     let terms = Terms::new(Method::Slack, Span::from_millis(200));
     let device = DeviceId::named("test", "array");
-    encode(&Datagram { device, terms, summary, cost: None }, &mut body);
+    encode(&Datagram { device, terms, summary, ..Datagram::default() }, &mut body);
     let forged = sealed(body, [7; 16]);
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     for _ in 0..5 {
@@ -353,6 +354,9 @@ impl Fleet {
         let part = wide / (wide + narrow);
         assert!((part - 0.75).abs() < 0.05, "{wide} beside {narrow}");
         assert!(wide + narrow > 900.0, "of 1,000 a second: {wide} and {narrow}");
+        let line = ["top", "--once", "--interval", "250 ms", "--control", "control.sock"];
+        let shown = process::run(self.scratches[0].path(), EVENKEEL, &line);
+        assert!(shown.contains("OVER ALL GATES") && shown.contains(" of "), "{shown}");
         let device = self.device(0);
         assert_eq!(device["control"], "shares");
         assert_eq!(device["disagreements"], serde_json::json!([]));

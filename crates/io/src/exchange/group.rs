@@ -8,17 +8,23 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_core::control::member::Method;
 use evenkeel_core::control::name::TenantName;
 use evenkeel_core::control::peers::{PeerCounts, Refusal};
 use evenkeel_core::control::service::{SILENCE_MAX, ServedByOthers, Service, TENANTS_MAX};
 use evenkeel_core::control::summary::HostId;
 use evenkeel_core::id::TenantId;
 use evenkeel_core::ticket::Cost;
-use evenkeel_core::time::Span;
+use evenkeel_core::time::{Nanos, Span};
+use evenkeel_wire::exchange::service::ServiceDatagram;
 
 use super::GroupPlace;
+use super::agreement::Compared;
 use super::periods::Periods;
 use super::report::{ElsewhereReport, GroupReport};
+
+/// Groups have no controller that could differ.
+const METHOD: Method = Method::Shares;
 
 /// Who has nothing new to tell says so after this many periods, lest it be taken for gone.
 const HEARTBEAT: u64 = SILENCE_MAX - 1;
@@ -28,6 +34,7 @@ const HEARTBEAT: u64 = SILENCE_MAX - 1;
 pub(super) struct GroupSeat {
     pub(super) place: GroupPlace,
     tenants: BTreeMap<TenantName, TenantId>,
+    pub(super) compared: Compared,
     others: ServedByOthers,
     periods: Periods,
     words: u64,
@@ -43,6 +50,7 @@ impl GroupSeat {
     pub(super) fn new(place: GroupPlace, own: HostId, members: &[HostId]) -> Self {
         let mut seat = Self {
             tenants: BTreeMap::new(),
+            compared: Compared::default(),
             others: ServedByOthers::default(),
             periods: Periods::default(),
             words: 0,
@@ -58,7 +66,8 @@ impl GroupSeat {
     /// Goes on with other tenants or members.
     pub(super) fn change(&mut self, place: GroupPlace, own: HostId, members: &[HostId]) {
         let ids = (0..).map(TenantId);
-        let names = place.tenants.iter().map(|name| TenantName::named(name));
+        let names = place.tenants.iter().map(|(name, _)| TenantName::named(name));
+        self.compared.change(METHOD, &place.tenants);
         self.tenants = names.zip(ids).collect();
         self.others.set_members(members.iter().copied().filter(|member| *member != own));
         self.place = place;
@@ -100,16 +109,25 @@ impl GroupSeat {
         self.told.extend(fresh.iter().copied());
         (self.words, self.spoke) = (self.words + 1, period);
         let name = |tenant: TenantId| self.place.tenants.get(tenant.index());
-        let named = |(tenant, total)| Some((TenantName::named(name(tenant)?), total));
+        let named = |(tenant, total)| Some((TenantName::named(&name(tenant)?.0), total));
         let mut totals: Vec<_> = fresh.into_iter().filter_map(named).collect();
         totals.sort_unstable();
         totals.dedup_by_key(|(name, _)| *name);
         Some(Service { number: self.words, period, totals, ..Service::default() })
     }
 
-    /// A word of another gate came in.
-    pub(super) fn hear(&mut self, common_ns: u64, service: &Service) -> Result<(), Refusal> {
-        self.others.hear(common_ns / self.place.period.0, service)
+    /// A word of another gate came in, and with it what its policy says of some tenants.
+    pub(super) fn hear(
+        &mut self,
+        (now, common_ns): (Nanos, u64),
+        datagram: &ServiceDatagram,
+        gate: impl Fn(HostId) -> String,
+    ) -> Result<(), Refusal> {
+        let ServiceDatagram { service, told, .. } = datagram;
+        self.others.hear(common_ns / self.place.period.0, service)?;
+        self.compared.hear(now, service.host, METHOD, told.as_ref());
+        self.compared.log(&self.place.name, gate);
+        Ok(())
     }
 
     /// Another gate has proven that it lives in this life.
@@ -133,21 +151,24 @@ impl GroupSeat {
         self.others.counts()
     }
 
-    /// For people.
-    pub(super) fn report(&self) -> GroupReport {
+    /// For people; `gate` is what a host is called.
+    pub(super) fn report(&self, gate: impl Fn(HostId) -> String) -> GroupReport {
         let row = |(tenant, cost): (&TenantId, &Cost)| {
-            let tenant = self.place.tenants.get(tenant.index())?.clone();
+            let (tenant, _) = self.place.tenants.get(tenant.index())?.clone();
             Some(ElsewhereReport { tenant, cost: Span(cost.0) })
         };
         GroupReport {
             name: self.place.name.clone(),
             elsewhere: self.elsewhere.iter().filter_map(row).collect(),
+            disagreements: self.compared.lines(gate),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_core::sched::Share;
+
     use super::*;
 
     const PERIOD: Span = Span::from_millis(100);
@@ -158,7 +179,7 @@ mod tests {
             domain: "array".to_owned(),
             worker: 0,
             period: PERIOD,
-            tenants: vec!["default".to_owned(), "db".to_owned()],
+            tenants: ["default", "db"].map(|name| (name.to_owned(), Share::default())).to_vec(),
         };
         GroupSeat::new(place, HostId(own), &[HostId(1), HostId(2)])
     }
@@ -171,7 +192,9 @@ mod tests {
             let word = one.word(period, &served, false);
             let word = word.map(|word| Service { host: HostId(1), incarnation: 1, ..word });
             if let Some(word) = &word {
-                other.hear(period * PERIOD.0, word).unwrap();
+                let datagram = ServiceDatagram { service: word.clone(), ..Default::default() };
+                let at = period * PERIOD.0;
+                other.hear((Nanos(at), at), &datagram, |_| String::new()).unwrap();
             }
             (word.map(|word| word.totals.len()), other.take())
         };
@@ -180,7 +203,7 @@ mod tests {
         assert_eq!(told(12, 700), (None, vec![]), "nothing is new");
         assert_eq!(told(15, 700), (Some(0), vec![]), "still there");
         assert_eq!(told(16, 750), (Some(1), vec![(TenantId(1), Cost(50))]));
-        let report = other.report();
+        let report = other.report(|_| String::new());
         assert_eq!(
             (report.elsewhere[0].tenant.as_str(), report.elsewhere[0].cost),
             ("db", Span(250))

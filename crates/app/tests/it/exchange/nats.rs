@@ -118,7 +118,7 @@ fn what_strangers_publish_is_refused_and_counted() {
     let mut body = Vec::new();
     let terms = Terms::new(Method::Slack, Span::from_millis(200));
     let device = DeviceId::named("test", "array");
-    encode(&Datagram { device, terms, summary, cost: None }, &mut body);
+    encode(&Datagram { device, terms, summary, ..Datagram::default() }, &mut body);
     let forged = sealed(body, [7; 16]);
     wait_for("the subscription and the refusals", || {
         server.publish("evenkeel.test.gate-2", &forged);
