@@ -73,14 +73,17 @@ fn compare(told: &Told) {
 
 /// A word on what was served, heard again after the same with nothing in it.
 fn count(word: &Service) {
-    let mut others = ServedByOthers::default();
+    let mut others = ServedByOthers::new(Span::from_millis(100));
     others.set_members([OTHER]);
     let mut before = word.clone();
     before.number = word.number.saturating_sub(1);
     before.totals.iter_mut().for_each(|(_, total)| total.0 = 0);
     let _ = others.hear(word.period, &before);
     if others.hear(word.period, word).is_ok() {
-        assert!(others.take().len() <= word.totals.len());
+        assert!(others.take(word.period).told.len() <= word.totals.len());
+        for later in 1..12 {
+            let _ = others.take(word.period.saturating_add(later));
+        }
     }
 }
 

@@ -224,6 +224,10 @@ pub struct SharedGroup {
     pub name: String,
     /// What other gates served of this gate's tenants.
     pub elsewhere: Vec<ServedElsewhere>,
+    /// For how long others have been presumed to serve what they did, since they are not heard;
+    /// `null` if they are, or if nothing is presumed any more.
+    #[serde(default)]
+    pub presumed_seconds: Option<f64>,
     /// What other gates say otherwise than this one, with the remedy.
     #[serde(default)]
     pub disagreements: Vec<String>,
@@ -284,6 +288,7 @@ impl From<&GroupReport> for SharedGroup {
         Self {
             name: report.name.clone(),
             elsewhere: report.elsewhere.iter().map(elsewhere).collect(),
+            presumed_seconds: report.presumed_for.map(Span::as_secs_f64),
             disagreements: report.disagreements.clone(),
         }
     }

@@ -80,7 +80,13 @@ fn policy_by_share(
 }
 
 /// The policy of a gate with a server of its own, whose tenants' shares count over all gates.
-fn policy_in_all(scratch: &Scratch, server: &str, own: &str, all: &[String]) -> String {
+pub(crate) fn policy_in_all(scratch: &Scratch, server: &str, own: &str, all: &[String]) -> String {
+    let meeting = format!("listen = \"{own}\"\npeers = {all:?}\n");
+    policy_in_all_meeting(scratch, server, &meeting)
+}
+
+/// The same for gates that meet in this way.
+fn policy_in_all_meeting(scratch: &Scratch, server: &str, meeting: &str) -> String {
     std::fs::write(scratch.join("exchange.key"), "a key that all gates of this test have")
         .expect("write the key");
     let tenant = |name| {
@@ -92,8 +98,7 @@ fn policy_in_all(scratch: &Scratch, server: &str, own: &str, all: &[String]) -> 
     format!(
         "mode = \"enforce\"\n[[backend]]\nname = \"own\"\nupstream = \"{server}\"\n\
          depth = 4\n[[group]]\nname = \"all\"\nbackends = [\"own\"]\nsharing = \"total\"\n\
-         exchange = true\n[exchange]\nname = \"test\"\nlisten = \"{own}\"\npeers = {all:?}\n\
-         key = \"exchange.key\"\n{}{}",
+         exchange = true\n[exchange]\nname = \"test\"\n{meeting}key = \"exchange.key\"\n{}{}",
         tenant("wide"),
         tenant("narrow"),
     )

@@ -11,7 +11,9 @@ use std::collections::BTreeMap;
 use evenkeel_core::control::member::Method;
 use evenkeel_core::control::name::TenantName;
 use evenkeel_core::control::peers::{PeerCounts, Refusal};
-use evenkeel_core::control::service::{SILENCE_MAX, ServedByOthers, Service, TENANTS_MAX};
+use evenkeel_core::control::service::{
+    GONE_AFTER, HELD_FOR, SILENCE_MAX, ServedByOthers, Service, TENANTS_MAX, Taken,
+};
 use evenkeel_core::control::summary::HostId;
 use evenkeel_core::id::TenantId;
 use evenkeel_core::ticket::Cost;
@@ -51,7 +53,7 @@ impl GroupSeat {
         let mut seat = Self {
             tenants: BTreeMap::new(),
             compared: Compared::default(),
-            others: ServedByOthers::default(),
+            others: ServedByOthers::new(place.period),
             periods: Periods::default(),
             words: 0,
             spoke: 0,
@@ -70,6 +72,9 @@ impl GroupSeat {
         self.compared.change(METHOD, &place.tenants);
         self.tenants = names.zip(ids).collect();
         self.others.set_members(members.iter().copied().filter(|member| *member != own));
+        if place.period != self.place.period {
+            self.others.count_anew(place.period);
+        }
         self.place = place;
     }
 
@@ -82,6 +87,7 @@ impl GroupSeat {
     /// Common time was moved.
     pub(super) fn count_anew(&mut self) {
         self.periods.begin_anew();
+        self.others.count_anew(self.place.period);
         // The next word is due by the new count.
         self.spoke = 0;
     }
@@ -135,16 +141,37 @@ impl GroupSeat {
         self.others.vouch(host, incarnation);
     }
 
-    /// What others served of the tenants of this gate since this was asked last.
-    pub(super) fn take(&mut self) -> Vec<(TenantId, Cost)> {
-        let fresh = self.others.take().into_iter();
-        let known = fresh.filter_map(|(name, cost)| Some((*self.tenants.get(&name)?, cost)));
-        let known: Vec<_> = known.collect();
+    /// What others served of the tenants of this gate since this was asked last, or are presumed to
+    /// have, at the beginning of a period.
+    pub(super) fn take(&mut self, period: u64) -> Vec<(TenantId, Cost)> {
+        let was_presumed = self.others.presumed_for().is_some();
+        let Taken { told, presumed } = self.others.take(period);
+        let of = |served: BTreeMap<TenantName, Cost>| -> Vec<(TenantId, Cost)> {
+            let served = served.into_iter();
+            served.filter_map(|(name, cost)| Some((*self.tenants.get(&name)?, cost))).collect()
+        };
+        let (mut known, presumed) = (of(told), of(presumed));
         for (tenant, cost) in &known {
             let sum = self.elsewhere.entry(*tenant).or_default();
             sum.0 = sum.0.saturating_add(cost.0);
         }
+        known.extend(presumed);
+        self.say(was_presumed);
         known
+    }
+
+    /// Says that others have begun to be presumed to go on, or no longer are.
+    fn say(&self, was_presumed: bool) {
+        let group = &self.place.name;
+        match (was_presumed, self.others.presumed_for().is_some()) {
+            (false, true) => tracing::warn!(
+                group,
+                "other gates are not heard: for {HELD_FOR} they are taken to serve what they did, \
+                 and less and less until {GONE_AFTER}"
+            ),
+            (true, false) => tracing::info!(group, "what other gates serve is no longer presumed"),
+            _ => {}
+        }
     }
 
     pub(super) fn counts(&self) -> PeerCounts {
@@ -160,6 +187,7 @@ impl GroupSeat {
         GroupReport {
             name: self.place.name.clone(),
             elsewhere: self.elsewhere.iter().filter_map(row).collect(),
+            presumed_for: self.others.presumed_for(),
             disagreements: self.compared.lines(gate),
         }
     }
@@ -196,7 +224,7 @@ mod tests {
                 let at = period * PERIOD.0;
                 other.hear((Nanos(at), at), &datagram, |_| String::new()).unwrap();
             }
-            (word.map(|word| word.totals.len()), other.take())
+            (word.map(|word| word.totals.len()), other.take(period))
         };
         assert_eq!(told(10, 500), (Some(2), vec![]), "where counting begins");
         assert_eq!(told(11, 700), (Some(1), vec![(TenantId(1), Cost(200))]));

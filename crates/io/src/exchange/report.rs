@@ -63,6 +63,8 @@ pub struct GroupReport {
     pub name: String,
     /// What other gates served, by tenant of this one.
     pub elsewhere: Vec<ElsewhereReport>,
+    /// For how long others have been presumed to serve what they did, since they are not heard.
+    pub presumed_for: Option<Span>,
     /// What other gates say otherwise than this one, in words with the remedy.
     pub disagreements: Vec<String>,
 }

@@ -321,7 +321,7 @@ impl Exchange {
                 Err(for_ns) => wait_ns = wait_ns.min(for_ns),
                 Ok(period) => {
                     wait_ns = 0;
-                    let costs = seat.take();
+                    let costs = seat.take(period);
                     let GroupPlace { domain, worker, .. } = &seat.place;
                     let worker = &self.workers[*worker];
                     ask(worker, domain, Asked::ServedByOthers(costs));

@@ -1,5 +1,7 @@
 //! The exchange with other gates as tables for people.
 
+use evenkeel_core::control::service::HELD_FOR;
+
 use super::time;
 use crate::status::{
     AgreedCost, Exchange, LineFound, MeetingServer, Peer, ServedElsewhere, SharedDevice,
@@ -54,6 +56,12 @@ fn group(group: &SharedGroup) -> String {
         text += "nothing was served by other gates yet\n";
     } else {
         text += &terminal::table(&["TENANT", "SERVED BY OTHERS"], &rows);
+    }
+    if let Some(seconds) = group.presumed_seconds {
+        text += &format!(
+            "others are not heard for {seconds:.0} s: they are taken to serve what they did, after \
+             {HELD_FOR} less and less\n"
+        );
     }
     text + &lines(&group.disagreements)
 }
