@@ -2,12 +2,15 @@
 //! the rules of the peers take is harmless to every controller and to every account.
 #![no_main]
 
+use evenkeel_core::control::agreement::{Agreement, NEWS_MAX, OF_GATE_MAX};
 use evenkeel_core::control::array_cost::Agreed;
 use evenkeel_core::control::challenge::{ANSWERS_MAX, Challenges, Proof};
 use evenkeel_core::control::common_time::CommonTime;
 use evenkeel_core::control::member::{Member, Method, Rules};
+use evenkeel_core::control::promise::{Promise, Told};
 use evenkeel_core::control::service::{ServedByOthers, Service};
 use evenkeel_core::control::summary::{HostId, Summary};
+use evenkeel_core::sched::Share;
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_wire::exchange::{
     Datagram, MAGIC, VERSION, Word, encode, opened, proof, read, service,
@@ -53,16 +56,34 @@ fn agree(datagram: &Datagram) {
     }
 }
 
+/// What a policy says is compared, told and forgotten; it neither fills memory nor says much.
+fn compare(told: &Told) {
+    let own = |share: Share| told.promises.iter().map(move |one| Promise::new(&one.name, &share));
+    let promises: Vec<Promise> = own(Share::default()).collect();
+    let mut agreement = Agreement::default();
+    agreement.change(Method::Shares, &promises);
+    for second in 1..4 {
+        agreement.hear(Nanos(second * 1_000_000_000), OTHER, Method::Slack, Some(told));
+    }
+    assert!(agreement.standing().count() <= OF_GATE_MAX + 1);
+    assert!(agreement.news().0.len() <= NEWS_MAX);
+    agreement.forget(Nanos(u64::MAX));
+    assert_eq!(agreement.standing().count(), 0);
+}
+
 /// A word on what was served, heard again after the same with nothing in it.
 fn count(word: &Service) {
-    let mut others = ServedByOthers::default();
+    let mut others = ServedByOthers::new(Span::from_millis(100));
     others.set_members([OTHER]);
     let mut before = word.clone();
     before.number = word.number.saturating_sub(1);
     before.totals.iter_mut().for_each(|(_, total)| total.0 = 0);
     let _ = others.hear(word.period, &before);
     if others.hear(word.period, word).is_ok() {
-        assert!(others.take().len() <= word.totals.len());
+        assert!(others.take(word.period).told.len() <= word.totals.len());
+        for later in 1..12 {
+            let _ = others.take(word.period.saturating_add(later));
+        }
     }
 }
 
@@ -93,12 +114,14 @@ fuzz_target!(|data: &[u8]| {
                 let period = match word {
                     Word::Summary(datagram) => {
                         agree(&datagram);
+                        datagram.told.iter().for_each(compare);
                         decide(&datagram.summary);
                         encode(&datagram, &mut out);
                         datagram.summary.period
                     }
                     Word::Service(datagram) => {
                         count(&datagram.service);
+                        datagram.told.iter().for_each(compare);
                         service::encode(&datagram, &mut out);
                         datagram.service.period
                     }

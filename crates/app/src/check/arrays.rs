@@ -6,14 +6,47 @@
 use evenkeel_engine::policy::{Backend, Policy};
 
 use super::live::Asked;
-use crate::status::{SharedDevice, Status};
+use crate::status::{Exchange, Peer, SharedDevice, SharedGroup, Status};
 
 /// What holds of each backend that other gates may share. `status` is of the gate that has this
 /// policy, if it runs.
 pub(super) fn ask(policy: &Policy, status: Option<&Status>) -> Vec<Asked> {
     let devices = status.and_then(|status| status.exchange.as_ref()).map(|one| &one.devices[..]);
     let backends = policy.exchanged_backends().map(|(_, backend)| backend);
-    backends.map(|backend| of(backend, devices)).collect()
+    let exchange = status.and_then(|status| status.exchange.as_ref());
+    let groups = exchange.iter().flat_map(|one| &one.groups).filter_map(of_group);
+    let peers = exchange.iter().flat_map(|one| &one.peers).filter_map(of_peer);
+    let own = exchange.iter().filter_map(|one| of_name(one));
+    backends.map(|backend| of(backend, devices)).chain(groups).chain(peers).chain(own).collect()
+}
+
+/// Why another gate is not heard, if somebody has to do something about it.
+fn of_peer(peer: &Peer) -> Option<Asked> {
+    let trouble = format!("it is not heard: {}", peer.refused_because.as_ref()?);
+    Some(Asked { what: format!("gate {}", peer.name), trouble: Some(trouble), note: None })
+}
+
+/// Another gate that has the name of this one.
+fn of_name(exchange: &Exchange) -> Option<Asked> {
+    let trouble = "another gate has this name too: give each its own `own`".to_owned();
+    exchange.has_duplicate_name.then(|| Asked {
+        what: format!("gate {}", exchange.own),
+        trouble: Some(trouble),
+        note: None,
+    })
+}
+
+/// What other gates say otherwise of a group whose shares count over them.
+fn of_group(group: &SharedGroup) -> Option<Asked> {
+    Some(Asked {
+        what: format!("group {}", group.name),
+        trouble: Some(trouble(&group.disagreements)?),
+        note: None,
+    })
+}
+
+fn trouble(disagreements: &[String]) -> Option<String> {
+    (!disagreements.is_empty()).then(|| disagreements.join("; "))
 }
 
 fn of(backend: &Backend, devices: Option<&[SharedDevice]>) -> Asked {
@@ -29,10 +62,9 @@ fn of(backend: &Backend, devices: Option<&[SharedDevice]>) -> Asked {
         (Some(_), None) => "the gate that runs does not know it: reload its policy".to_owned(),
         (Some(_), Some(device)) => who(device),
     };
-    let disagreements = device.map(|device| device.disagreements.join("; ")).unwrap_or_default();
     Asked {
         what: format!("backend {}", backend.name),
-        trouble: Some(disagreements).filter(|text| !text.is_empty()),
+        trouble: device.and_then(|device| trouble(&device.disagreements)),
         note: Some(format!("array {array}, {known_by}: {who}")),
     }
 }
@@ -51,7 +83,7 @@ mod tests {
     use evenkeel_engine::policy::{Control, Method, Scheduling};
 
     use super::*;
-    use crate::status::{Detail, Exchange, SharingGate};
+    use crate::status::{Detail, SharingGate};
     use crate::testing::{sample_policy, sample_report};
 
     fn policy(array: &str) -> Policy {
@@ -93,6 +125,38 @@ mod tests {
         device.disagreements = vec!["two gives db a share of 4".to_owned()];
         let trouble = ask(&policy, Some(&status(device)))[0].trouble.clone();
         assert_eq!(trouble.as_deref(), Some("two gives db a share of 4"));
+    }
+
+    #[test]
+    fn what_is_wrong_between_gates_is_said() {
+        let said = "two gives db a share of 4, this gate 3: use one `share`".to_owned();
+        let group = SharedGroup {
+            name: "all".to_owned(),
+            disagreements: vec![said.clone()],
+            ..SharedGroup::default()
+        };
+        let status = status(SharedDevice::default());
+        let peer = Peer {
+            name: "two".to_owned(),
+            refused_because: Some("its clock is off".to_owned()),
+            ..Peer::default()
+        };
+        let exchange = status.exchange.map(|exchange| Exchange {
+            own: "one".to_owned(),
+            groups: vec![group],
+            peers: vec![Peer::default(), peer],
+            has_duplicate_name: true,
+            ..exchange
+        });
+        let asked = ask(&policy("vault"), Some(&Status { exchange, ..status }));
+        let said_of = |index: usize| {
+            let one: &Asked = &asked[index];
+            (one.what.as_str(), one.trouble.as_deref())
+        };
+        assert_eq!(said_of(1), ("group all", Some(said.as_str())));
+        assert_eq!(said_of(2), ("gate two", Some("it is not heard: its clock is off")));
+        let twice = "another gate has this name too: give each its own `own`";
+        assert_eq!(said_of(3), ("gate one", Some(twice)));
     }
 
     #[test]

@@ -44,10 +44,12 @@ pub(super) fn render(document: &mut Document, report: Option<&ExchangeReport>) {
     for (reason, count) in exchange.refused.by_reason() {
         refused.count(&[reason], count);
     }
-    let numbers: [Reading<SharedDevice>; 3] = [
+    let numbers: [Reading<SharedDevice>; 5] = [
         (&metric::SHARED_SLOTS, |device| f64::from(device.slots)),
         (&metric::SHARED_SLOTS_ALL, |device| f64::from(device.slots_all)),
         (&metric::SHARED_UNMET, |device| device.unmet.len() as f64),
+        (&metric::SHARED_BELOW_FLOOR, |device| device.below_floor.len() as f64),
+        (&metric::SHARED_DISAGREEMENTS, |device| device.disagreements.len() as f64),
     ];
     for (metric, number) in numbers {
         let mut family = document.family(metric);

@@ -278,6 +278,10 @@ metrics! {
         "Requests that all gates together are meant to have at a shared device; 0 if not known.";
     SHARED_UNMET = Gauge "evenkeel_shared_unmet_targets" ["backend"]
         "Tenants of this gate whose targets are not met at a shared device.";
+    SHARED_BELOW_FLOOR = Gauge "evenkeel_shared_tenants_below_floor" ["backend"]
+        "Tenants of this gate that are below their floor over all gates, though they ask for it.";
+    SHARED_DISAGREEMENTS = Gauge "evenkeel_shared_disagreements" ["backend"]
+        "What other gates before a shared device say otherwise than this one's policy.";
     SERVED_ELSEWHERE = Counter "evenkeel_served_by_other_gates_seconds_total" ["group", "tenant"]
         "Device time that other gates gave a tenant of this one, by the cost model.";
 

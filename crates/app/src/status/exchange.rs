@@ -155,6 +155,9 @@ pub struct SharedDevice {
     pub reason: String,
     /// This gate's tenants whose targets are not met.
     pub unmet: Vec<String>,
+    /// This gate's tenants that are below their floor over all gates, though they ask for it.
+    #[serde(default)]
+    pub below_floor: Vec<String>,
     /// What other gates say otherwise than this one, with the remedy.
     #[serde(default)]
     pub disagreements: Vec<String>,
@@ -221,6 +224,13 @@ pub struct SharedGroup {
     pub name: String,
     /// What other gates served of this gate's tenants.
     pub elsewhere: Vec<ServedElsewhere>,
+    /// For how long others have been presumed to serve what they did, since they are not heard;
+    /// `null` if they are, or if nothing is presumed any more.
+    #[serde(default)]
+    pub presumed_seconds: Option<f64>,
+    /// What other gates say otherwise than this one, with the remedy.
+    #[serde(default)]
+    pub disagreements: Vec<String>,
 }
 
 /// What other gates served of a tenant.
@@ -278,6 +288,8 @@ impl From<&GroupReport> for SharedGroup {
         Self {
             name: report.name.clone(),
             elsewhere: report.elsewhere.iter().map(elsewhere).collect(),
+            presumed_seconds: report.presumed_for.map(Span::as_secs_f64),
+            disagreements: report.disagreements.clone(),
         }
     }
 }
@@ -349,6 +361,7 @@ impl From<&DeviceReport> for SharedDevice {
             slots_all: report.slots_all,
             reason: report.reason.clone(),
             unmet: report.unmet.clone(),
+            below_floor: report.below_floor.clone(),
             disagreements: report.disagreements.clone(),
             tenants: report.tenants.iter().map(SharingTenant::from).collect(),
             gates: report.hosts.iter().map(SharingGate::from).collect(),

@@ -104,7 +104,8 @@ fn watch(client: Client, interval: Duration) -> Receiver<anyhow::Result<Status>>
 /// Room for the whole picture: the terminal's width if there is one, and all rows.
 fn size_for_text(picture: &Picture) -> (u16, u16) {
     let (width, _) = ratatui::crossterm::terminal::size().unwrap_or((80, 24));
-    let lines = 30 + 2 * picture.rows.len() + picture.backends.len() + picture.pairs.len();
+    let Picture { rows, backends, parts, pairs, .. } = picture;
+    let lines = 30 + 2 * rows.len() + backends.len() + parts.len() + pairs.len();
     (width.max(80), u16::try_from(lines).unwrap_or(u16::MAX).min(1000))
 }
 

@@ -3,7 +3,9 @@
 
 use evenkeel_core::time::Span;
 
-use crate::status::{Backend, Domain, Interference, SharedDevice, Status, Tenant, Times};
+use crate::status::{
+    Backend, Domain, Interference, SharedDevice, SharingTenant, Status, Tenant, Times,
+};
 
 /// Fewer requests waiting on average are not worth a line.
 const WAITING_MIN: f64 = 0.05;
@@ -25,6 +27,8 @@ pub struct Picture {
     pub rows: Vec<Row>,
     /// One line for each backend.
     pub backends: Vec<BackendLine>,
+    /// What tenants had of arrays that several gates divide, most first within an array.
+    pub parts: Vec<Part>,
     /// Who waited because of whom, most first.
     pub pairs: Vec<Pair>,
     /// Why tenants get less than they are due, a sentence for each.
@@ -86,6 +90,19 @@ pub struct BackendLine {
     pub depth: u64,
     /// It is automatic, and has found this.
     pub is_depth_found: bool,
+}
+
+/// A tenant's part of what an array did in the last period, 0 to 1, by cost.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Part {
+    /// Whose.
+    pub tenant: String,
+    /// What all gates before the array call it.
+    pub array: String,
+    /// Through all gates.
+    pub all: f64,
+    /// Of that, what came through this gate.
+    pub here: f64,
 }
 
 /// One pair of who waited because of whom.
@@ -170,6 +187,7 @@ impl Picture {
         picture.pairs.sort_by(|a, b| b.waiting.total_cmp(&a.waiting));
         picture.backends =
             later.backends.iter().map(|it| backend(it, earlier, later, seconds)).collect();
+        picture.parts = divided(later).flat_map(parts).collect();
         picture
     }
 
@@ -272,19 +290,35 @@ fn backend(
 
 /// What is wrong with a backend, how it stands with other gates, or where it is.
 fn remark(backend: &Backend, status: &Status) -> String {
-    let devices = status.exchange.iter().flat_map(|exchange| &exchange.devices);
-    let mut devices = devices.filter(|device| device.is_divided);
-    let shared = devices.find(|device| device.backend == backend.name).map(shared_remark);
+    let shared = divided(status).find(|device| device.backend == backend.name).map(shared_remark);
     backend.trouble.clone().or(shared).unwrap_or_else(|| backend.source.clone())
 }
 
-fn shared_remark(device: &SharedDevice) -> String {
-    let SharedDevice { slots, slots_all, gates, unmet, reason, .. } = device;
-    let missed = if unmet.is_empty() {
-        String::new()
-    } else {
-        format!("targets missed: {}; ", unmet.join(", "))
+/// The devices that several gates divide now.
+fn divided(status: &Status) -> impl Iterator<Item = &SharedDevice> {
+    let devices = status.exchange.iter().flat_map(|exchange| &exchange.devices);
+    devices.filter(|device| device.is_divided)
+}
+
+/// What each tenant had of a device over all gates, those that had most first.
+fn parts(device: &SharedDevice) -> Vec<Part> {
+    let part = |one: &SharingTenant| Part {
+        tenant: one.name.clone(),
+        array: device.array.clone(),
+        all: one.part_of_all,
+        here: one.part_here,
     };
+    let mut parts: Vec<Part> = device.tenants.iter().map(part).collect();
+    parts.sort_by(|a, b| b.all.total_cmp(&a.all).then_with(|| a.tenant.cmp(&b.tenant)));
+    parts
+}
+
+fn shared_remark(device: &SharedDevice) -> String {
+    let SharedDevice { slots, slots_all, gates, unmet, below_floor, reason, .. } = device;
+    let named = |what, names: &[String]| {
+        if names.is_empty() { String::new() } else { format!("{what}: {}; ", names.join(", ")) }
+    };
+    let missed = named("targets missed", unmet) + &named("below their floor", below_floor);
     format!("{missed}{slots} of {slots_all} slots, {} gates; {reason}", gates.len())
 }
 
@@ -346,12 +380,44 @@ mod tests {
             slots_all: 17,
             reason: "short".to_owned(),
             unmet: vec!["db".to_owned()],
+            below_floor: vec!["web".to_owned()],
             ..SharedDevice::default()
         };
         let exchange = crate::status::Exchange { devices: vec![device], ..Default::default() };
         let status = Status { exchange: Some(exchange), ..document() };
         let shown = remark(&backend, &status);
-        assert_eq!(shown, "targets missed: db; 5 of 17 slots, 0 gates; short");
+        assert_eq!(
+            shown,
+            "targets missed: db; below their floor: web; 5 of 17 slots, 0 gates; short"
+        );
+    }
+
+    #[test]
+    fn parts_are_of_the_arrays_that_are_divided_and_most_comes_first() {
+        let tenant = |name: &str, part_of_all, part_here| SharingTenant {
+            name: name.to_owned(),
+            part_of_all,
+            part_here,
+        };
+        let device = |is_divided| SharedDevice {
+            array: "vault".to_owned(),
+            is_divided,
+            tenants: vec![tenant("batch", 0.25, 0.25), tenant("db", 0.75, 0.0)],
+            ..SharedDevice::default()
+        };
+        let shown = |device| {
+            let exchange = crate::status::Exchange { devices: vec![device], ..Default::default() };
+            let status = Status::new(&sample_report(), &sample_policy(), Detail::Buckets);
+            Picture::between(None, &Status { exchange: Some(exchange), ..status }).parts
+        };
+        let part = |tenant: &str, all, here| Part {
+            tenant: tenant.to_owned(),
+            array: "vault".to_owned(),
+            all,
+            here,
+        };
+        assert_eq!(shown(device(true)), [part("db", 0.75, 0.0), part("batch", 0.25, 0.25)]);
+        assert_eq!(shown(device(false)), []);
     }
 
     #[test]

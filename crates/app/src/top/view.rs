@@ -6,6 +6,7 @@
 //! TENANT       one row each: offered, delivered, got, due, could have, times, waits for whom
 //! SHARES       a bar of what each got, with a mark at what is due
 //! BACKENDS     state, how busy, how much is with it and how much waits
+//! ALL GATES    what each had of an array that several gates divide, through all of them
 //! WHY          what keeps tenants below their due
 //! WHO WAITS    the pairs that hurt most
 //!
@@ -18,11 +19,14 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span as Run};
 use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row as TableRow, Table};
 
-use super::model::{BackendLine, Order, Pair, Picture, Row};
+use super::model::{BackendLine, Order, Pair, Part, Picture, Row};
 use crate::human;
 
 /// Room for the share bars is given to so many tenants at most.
 const BARS_MAX: usize = 8;
+
+/// Parts of arrays that are shown at most.
+const PARTS_MAX: usize = 8;
 
 /// Pairs of who waits for whom that are shown at most.
 const PAIRS_MAX: usize = 5;
@@ -81,11 +85,13 @@ pub fn draw(frame: &mut Frame<'_>, picture: &Picture, choices: &Choices) {
     let heights = heights(picture, choices, (usize::from(width), usize::from(height)));
     let bars = &picture.rows[..picture.rows.len().min(BARS_MAX)];
     let pairs = &picture.pairs[..picture.pairs.len().min(PAIRS_MAX)];
-    let [head, tenants, shares, backends, why, waits, _, foot] = Layout::vertical([
+    let parts = &picture.parts[..picture.parts.len().min(PARTS_MAX)];
+    let [head, tenants, shares, backends, gates, why, waits, _, foot] = Layout::vertical([
         Constraint::Length(2),
         Constraint::Length(heights.tenants),
         Constraint::Length(heights.shares),
         Constraint::Length(heights.backends),
+        Constraint::Length(heights.gates),
         Constraint::Length(heights.why),
         Constraint::Length(heights.waits),
         Constraint::Fill(1),
@@ -96,6 +102,7 @@ pub fn draw(frame: &mut Frame<'_>, picture: &Picture, choices: &Choices) {
     tenant_table(frame, tenants, picture, choices);
     share_bars(frame, shares, bars, choices);
     backend_lines(frame, backends, &picture.backends, choices);
+    part_lines(frame, gates, parts, choices);
     finding_lines(frame, why, &picture.findings, choices);
     pair_lines(frame, waits, pairs, choices);
     footer(frame, foot, choices);
@@ -109,6 +116,7 @@ struct Heights {
     tenants: u16,
     shares: u16,
     backends: u16,
+    gates: u16,
     why: u16,
     waits: u16,
 }
@@ -126,11 +134,12 @@ fn heights(picture: &Picture, choices: &Choices, (width, lines): (usize, usize))
     let rows = picture.rows.len().saturating_sub(choices.scrolled).max(1) + 1;
     let first = take(rows.min(TENANT_LINES_MIN).min(lines.saturating_sub(HEAD_AND_FOOT)));
     let backends = take(section(picture.backends.len()));
+    let gates = take(section(picture.parts.len().min(PARTS_MAX)));
     let why = take(section(finding_text(&picture.findings, width).len()));
     let waits = take(section(picture.pairs.len().min(PAIRS_MAX)));
     let shares = take(section(picture.rows.len().min(BARS_MAX)));
     let rest = u16::try_from((rows - usize::from(first)).min(left)).unwrap_or(u16::MAX);
-    Heights { tenants: first + rest, shares, backends, why, waits }
+    Heights { tenants: first + rest, shares, backends, gates, why, waits }
 }
 
 fn header(frame: &mut Frame<'_>, area: Rect, picture: &Picture, choices: &Choices) {
@@ -324,6 +333,20 @@ fn backend_lines(frame: &mut Frame<'_>, area: Rect, backends: &[BackendLine], ch
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), area);
 }
 
+fn part_lines(frame: &mut Frame<'_>, area: Rect, parts: &[Part], choices: &Choices) {
+    if parts.is_empty() || area.height < 3 {
+        return;
+    }
+    let title = "OVER ALL GATES   part of what the array did in the last period";
+    let area = titled(frame, area, title, choices);
+    let lines = parts.iter().map(|part| {
+        let (all, here) = (human::percent(part.all), human::percent(part.here));
+        let Part { tenant, array, .. } = part;
+        Line::from(format!("{tenant:<12.12} {all:>4} of {array}, {here} through this gate"))
+    });
+    frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), area);
+}
+
 /// The lines of what keeps tenants below their due.
 fn finding_text(findings: &[String], width: usize) -> Vec<String> {
     findings.iter().take(FINDINGS_MAX).flat_map(|finding| wrapped(finding, width)).collect()
@@ -434,6 +457,22 @@ mod tests {
             |width, height| super::super::text(&picture(), &Choices::default(), width, height);
         assert_document("crates/app/testdata/top-80x24.txt", &text(80, 24));
         assert_document("crates/app/testdata/top-120x30.txt", &text(120, 30));
+    }
+
+    #[test]
+    fn what_tenants_have_over_all_gates_is_shown_where_an_array_is_divided() {
+        let part = |tenant: &str, all, here| Part {
+            tenant: tenant.to_owned(),
+            array: "10.0.1.1:10809".to_owned(),
+            all,
+            here,
+        };
+        let parts = vec![part("alice", 0.748, 0.75 * 0.748), part("bob", 0.252, 0.0)];
+        let picture = Picture { parts, ..picture() };
+        let text = super::super::text(&picture, &Choices::default(), 80, 32);
+        assert_document("crates/app/testdata/top-gates-80x32.txt", &text);
+        let small = super::super::text(&picture, &Choices::default(), 80, 24);
+        assert!(small.contains("OVER ALL GATES"), "{small}");
     }
 
     #[test]

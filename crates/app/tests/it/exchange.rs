@@ -4,6 +4,7 @@
 mod clocks;
 #[cfg(feature = "nats")]
 mod nats;
+mod policies;
 mod words;
 
 use std::net::UdpSocket;
@@ -79,7 +80,13 @@ fn policy_by_share(
 }
 
 /// The policy of a gate with a server of its own, whose tenants' shares count over all gates.
-fn policy_in_all(scratch: &Scratch, server: &str, own: &str, all: &[String]) -> String {
+pub(crate) fn policy_in_all(scratch: &Scratch, server: &str, own: &str, all: &[String]) -> String {
+    let meeting = format!("listen = \"{own}\"\npeers = {all:?}\n");
+    policy_in_all_meeting(scratch, server, &meeting)
+}
+
+/// The same for gates that meet in this way.
+fn policy_in_all_meeting(scratch: &Scratch, server: &str, meeting: &str) -> String {
     std::fs::write(scratch.join("exchange.key"), "a key that all gates of this test have")
         .expect("write the key");
     let tenant = |name| {
@@ -91,8 +98,7 @@ fn policy_in_all(scratch: &Scratch, server: &str, own: &str, all: &[String]) -> 
     format!(
         "mode = \"enforce\"\n[[backend]]\nname = \"own\"\nupstream = \"{server}\"\n\
          depth = 4\n[[group]]\nname = \"all\"\nbackends = [\"own\"]\nsharing = \"total\"\n\
-         exchange = true\n[exchange]\nname = \"test\"\nlisten = \"{own}\"\npeers = {all:?}\n\
-         key = \"exchange.key\"\n{}{}",
+         exchange = true\n[exchange]\nname = \"test\"\n{meeting}key = \"exchange.key\"\n{}{}",
         tenant("wide"),
         tenant("narrow"),
     )
@@ -276,7 +282,7 @@ fn what_strangers_send_is_refused_and_counted() {
     let mut body = Vec::new();
     let terms = Terms::new(Method::Slack, Span::from_millis(200));
     let device = DeviceId::named("test", "array");
-    encode(&Datagram { device, terms, summary, cost: None }, &mut body);
+    encode(&Datagram { device, terms, summary, ..Datagram::default() }, &mut body);
     let forged = sealed(body, [7; 16]);
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     for _ in 0..5 {
@@ -353,6 +359,9 @@ impl Fleet {
         let part = wide / (wide + narrow);
         assert!((part - 0.75).abs() < 0.05, "{wide} beside {narrow}");
         assert!(wide + narrow > 900.0, "of 1,000 a second: {wide} and {narrow}");
+        let line = ["top", "--once", "--interval", "250 ms", "--control", "control.sock"];
+        let shown = process::run(self.scratches[0].path(), EVENKEEL, &line);
+        assert!(shown.contains("OVER ALL GATES") && shown.contains(" of "), "{shown}");
         let device = self.device(0);
         assert_eq!(device["control"], "shares");
         assert_eq!(device["disagreements"], serde_json::json!([]));

@@ -28,6 +28,7 @@
 //! [`pace`] when words go out, and [`loss`] how many never came. [`service`] is for gates with
 //! servers of their own, whose shares count together all the same.
 
+pub mod agreement;
 pub mod array_cost;
 pub mod challenge;
 pub mod common_time;
@@ -45,6 +46,7 @@ pub mod order;
 pub mod pace;
 pub mod parda;
 pub mod peers;
+pub mod promise;
 pub mod service;
 pub mod shared;
 pub mod shares;
@@ -137,6 +139,8 @@ pub struct Division {
     pub limit_ppm: u32,
     /// What this host would have all hosts have at the device together; zero if it does not know.
     pub depth_next: u32,
+    /// Tenants that have less than their floor over all hosts, though they ask for it, in order.
+    pub below_floor: Vec<TenantNumber>,
 }
 
 /// What a tenant is due at a host.

@@ -150,13 +150,8 @@ impl FlowSummary {
     #[must_use]
     pub fn in_microseconds(self) -> Self {
         let rounded = |span: Span| Span(span.0 / 1_000 * 1_000);
-        let target = self.target.map(|target| Target {
-            latency_max: rounded(target.latency_max),
-            window: rounded(target.window),
-            ..target
-        });
         Self {
-            target,
+            target: self.target.map(Target::in_microseconds),
             device_time: rounded(self.device_time),
             response_time: rounded(self.response_time),
             slot_time: rounded(self.slot_time),

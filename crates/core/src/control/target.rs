@@ -49,6 +49,13 @@ impl Target {
         Self { bounds: Bounds::AllBut { late_milli }, latency_max, window }
     }
 
+    /// The times in whole microseconds, rounded down: what hosts tell each other.
+    #[must_use]
+    pub fn in_microseconds(self) -> Self {
+        let rounded = |span: Span| Span(span.0 / 1_000 * 1_000);
+        Self { latency_max: rounded(self.latency_max), window: rounded(self.window), ..self }
+    }
+
     /// When a request that arrived then ought to be answered.
     pub fn deadline(&self, arrival: Nanos) -> Nanos {
         arrival + self.latency_max

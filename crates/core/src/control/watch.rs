@@ -1,15 +1,23 @@
-//! Whose target is not met: flows that broke theirs in two windows running.
+//! Whose promises are not met: flows that broke their target in two windows running, and tenants
+//! that were below their floor in four.
 //!
 //! One broken window is bad luck, and three are too late to tell somebody. So a flow is named at
 //! the end of its second broken window in succession, and until it keeps one. A window in which
 //! nothing completed although something waited is broken; one in which nothing was asked says
 //! nothing.
+//!
+//! A floor is of a tenant at all hosts together, and due as long as something of it waits at one of
+//! them; its windows are seconds. It takes some three of them until a tenant that begins to ask has
+//! what it is due, so that only the fourth in succession names it.
 
 use std::collections::BTreeMap;
 
 use super::View;
+use super::name::TenantNumber;
 use super::summary::{FlowId, FlowSummary};
 use super::target::{Tally, Target};
+use crate::sched::GOAL_WINDOW;
+use crate::time::Span;
 
 /// Broken windows in succession after which a flow is named.
 const BROKEN: u32 = 2;
@@ -74,11 +82,84 @@ impl Watched {
     }
 }
 
+/// Windows below its floor in succession after which a tenant is named.
+const BELOW: u32 = 4;
+
+/// A floor counts as kept with this part of it, in percent: a window ends between two requests.
+const KEPT_PERCENT: u128 = 90;
+
+/// A tenant asks for its floor if something of it waited for so much of a period, in percent.
+const ASKS_PERCENT: u8 = 90;
+
+/// Follows tenants' floors over all hosts. See the [module](self).
+#[derive(Clone, Debug, Default)]
+pub struct FloorWatch {
+    tenants: BTreeMap<TenantNumber, WatchedFloor>,
+}
+
+/// A tenant in a period, over all hosts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Asked {
+    floor: u64,
+    cost: u64,
+    asks: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct WatchedFloor {
+    /// What passed of the window.
+    passed: Span,
+    /// What it had of the device in it, and what was due, in nanoseconds.
+    cost_ns: u128,
+    due_ns: u128,
+    below: u32,
+}
+
+impl FloorWatch {
+    /// Takes in a period of this length, of which every host has told.
+    pub fn note(&mut self, view: &View<'_>, period: Span) {
+        let mut asked: BTreeMap<TenantNumber, Asked> = BTreeMap::new();
+        for (id, flow) in view.flows() {
+            let tenant = asked.entry(id.tenant).or_default();
+            tenant.floor = tenant.floor.max(flow.floor.0);
+            tenant.cost = tenant.cost.saturating_add(flow.cost.0);
+            tenant.asks |= flow.backlogged_percent >= ASKS_PERCENT && !flow.is_limited;
+        }
+        // Who does not ask for all of a window is not held back in it.
+        asked.retain(|_, tenant| tenant.floor > 0 && tenant.asks);
+        self.tenants.retain(|tenant, _| asked.contains_key(tenant));
+        for (tenant, asked) in asked {
+            self.tenants.entry(tenant).or_default().note(asked, period);
+        }
+    }
+
+    /// Tenants below their floor, in order.
+    pub fn below(&self) -> Vec<TenantNumber> {
+        let below = self.tenants.iter().filter(|(_, watched)| watched.below >= BELOW);
+        below.map(|(tenant, _)| *tenant).collect()
+    }
+}
+
+impl WatchedFloor {
+    fn note(&mut self, asked: Asked, period: Span) {
+        self.passed += period;
+        self.cost_ns += u128::from(asked.cost);
+        self.due_ns += u128::from(asked.floor) * u128::from(period.0) / 1_000_000_000;
+        if self.passed < GOAL_WINDOW {
+            return;
+        }
+        let is_below = self.cost_ns * 100 < self.due_ns * KEPT_PERCENT;
+        let below = if is_below { self.below.saturating_add(1) } else { 0 };
+        *self = Self { below, ..Self::default() };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::peers::Known;
     use super::super::summary::{HostId, Summary};
     use super::*;
+    use crate::ticket::Cost;
     use crate::time::{Nanos, Span};
 
     /// Tenths of a second with ten completions each, of these mean response times.
@@ -109,6 +190,41 @@ mod tests {
         let first = named.iter().position(|named| *named);
         assert_eq!(first, Some(19), "at the end of the second window");
         assert_eq!(named.iter().rposition(|named| *named), Some(38));
+    }
+
+    /// Fifths of a second in which a tenant with a floor of half the device at two hosts has this
+    /// of it, in milliseconds a period, and waits or does not.
+    fn below_floor(periods: &[(u64, bool)]) -> Vec<bool> {
+        let mut watch = FloorWatch::default();
+        let mut note = |(ms, asks): &(u64, bool)| {
+            let flow = |cost_ms, backlogged_percent| FlowSummary {
+                tenant: TenantNumber(7),
+                floor: Cost(500_000_000),
+                cost: Cost(cost_ms * 1_000_000),
+                backlogged_percent,
+                ..FlowSummary::default()
+            };
+            let known = |host, flow| Known {
+                summary: Summary { host: HostId(host), flows: vec![flow], ..Summary::default() },
+                missed: 0,
+            };
+            let waits = if *asks { 100 } else { 20 };
+            let known = [known(0, flow(ms / 2, waits)), known(1, flow(ms - ms / 2, 0))];
+            let view = View { own: HostId(0), now: Nanos(1), known: &known, has_lost: false };
+            watch.note(&view, Span::from_millis(200));
+            !watch.below().is_empty()
+        };
+        periods.iter().map(&mut note).collect()
+    }
+
+    #[test]
+    fn a_floor_is_missed_with_the_fourth_second_below_it_and_only_by_whoever_asks() {
+        let named = below_floor(&[[(60, true); 30], [(100, true); 30]].concat());
+        assert_eq!(named.iter().position(|named| *named), Some(19), "20 periods are 4 s");
+        assert_eq!(named.iter().rposition(|named| *named), Some(33), "until a second keeps it");
+        assert!(!below_floor(&[(92, true); 60]).contains(&true), "that is as good as kept");
+        assert!(!below_floor(&[(20, false); 60]).contains(&true), "it does not ask");
+        assert!(!below_floor(&[(10, true), (10, true), (10, false)].repeat(20)).contains(&true));
     }
 
     #[test]

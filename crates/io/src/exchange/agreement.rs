@@ -1,148 +1,240 @@
-//! What other gates before a device say otherwise than this one: another controller, another share
-//! of a tenant. Their words count all the same; what is divided by them is not what anybody wrote.
+//! Whether other gates' policies say what this gate's does, for people: what differs, in words with
+//! the remedy, once in the log and for as long as it does in the report.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::fmt::Display;
 
+use evenkeel_core::bytes::Bytes;
+use evenkeel_core::control::agreement::{Agreement, Both, Difference};
 use evenkeel_core::control::array_cost::{ArrayCost, Rate};
 use evenkeel_core::control::member::Method;
 use evenkeel_core::control::name::TenantNumber;
-use evenkeel_core::control::peers::Known;
+use evenkeel_core::control::promise::{Promise, Rates, Told, Turns};
 use evenkeel_core::control::summary::HostId;
+use evenkeel_core::control::target::{Bounds, Target};
+use evenkeel_core::sched::{GOAL_WINDOW, Share};
+use evenkeel_core::time::{Nanos, Span};
 
-/// A difference to one other gate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Difference {
-    /// It decides by another controller.
-    Control(Method),
-    /// It gives a tenant so many thousandths of a share.
-    Share(TenantNumber, u32),
-    /// Its policy says otherwise what requests cost than this gate's.
-    Cost {
-        /// What it says.
-        other: ArrayCost,
-        /// What this gate's says.
-        own: ArrayCost,
-    },
-}
-
-/// The differences that stand. See the [module](self).
+/// This gate's policy beside those of others. See the [module](self).
 #[derive(Debug, Default)]
-pub(super) struct Agreement {
-    methods: BTreeMap<HostId, Method>,
-    standing: BTreeSet<(HostId, Difference)>,
+pub(super) struct Compared {
+    method: Method,
+    agreement: Agreement,
+    turns: Turns,
+    /// Names of this gate's tenants, by what all gates call them.
+    pub(super) names: BTreeMap<TenantNumber, String>,
 }
 
-impl Agreement {
-    /// A gate has said by what it decides.
-    pub(super) fn heard(&mut self, host: HostId, method: Method) {
-        self.methods.insert(host, method);
+impl Compared {
+    /// From now on this gate's policy says so.
+    pub(super) fn change(&mut self, method: Method, tenants: &[(String, Share)]) {
+        let promises = tenants.iter().map(|(name, share)| Promise::new(name, share));
+        let promises: Vec<Promise> = promises.collect();
+        self.method = method;
+        self.agreement.change(method, &promises);
+        self.names =
+            tenants.iter().map(|(name, _)| (TenantNumber::named(name), name.clone())).collect();
+        self.turns.change(promises);
     }
 
-    /// Compares what all said last; returns what is new, by gate. `shares` are those of this gate,
-    /// `cost` is what is known already.
-    pub(super) fn compare(
-        &mut self,
-        own: HostId,
-        method: Method,
-        shares: &BTreeMap<TenantNumber, u32>,
-        known: &[Known],
-        cost: Option<(HostId, Difference)>,
-    ) -> Vec<(HostId, Difference)> {
-        let mut standing: BTreeSet<(HostId, Difference)> = cost.into_iter().collect();
-        for summary in known.iter().map(|known| &known.summary).filter(|one| one.host != own) {
-            let other = self.methods.get(&summary.host).filter(|other| **other != method);
-            standing.extend(other.map(|other| (summary.host, Difference::Control(*other))));
-            for flow in &summary.flows {
-                let differs = shares.get(&flow.tenant).is_some_and(|own| *own != flow.weight_milli);
-                let share = Difference::Share(flow.tenant, flow.weight_milli);
-                standing.extend(differs.then_some((summary.host, share)));
-            }
+    /// What the next word tells of it.
+    pub(super) fn next_told(&mut self) -> Option<Told> {
+        self.turns.next_told()
+    }
+
+    /// A word of another gate was taken.
+    pub(super) fn hear(&mut self, now: Nanos, host: HostId, method: Method, told: Option<&Told>) {
+        if self.agreement.hear(now, host, method, told) {
+            self.turns.begin();
         }
-        let before = std::mem::replace(&mut self.standing, standing);
-        self.standing.difference(&before).copied().collect()
     }
 
-    /// The differences that stand, by gate.
-    pub(super) fn standing(&self) -> impl Iterator<Item = (HostId, Difference)> {
-        self.standing.iter().copied()
+    /// Forgets gates that are silent.
+    pub(super) fn forget(&mut self, now: Nanos) {
+        self.agreement.forget(now);
     }
-}
 
-impl Difference {
-    /// For people; `tenant` names a tenant of this gate and its share here.
-    pub(super) fn text(
-        self,
-        gate: &str,
-        own: Method,
-        tenant: impl Fn(TenantNumber) -> (String, u32),
-    ) -> String {
-        match self {
-            Self::Control(other) => {
-                let (other, own) = (other.name(), own.name());
+    /// Says what has begun to differ; `of` is what is divided.
+    pub(super) fn log(&mut self, of: &str, gate: impl Fn(HostId) -> String) {
+        let (news, has_more) = self.agreement.news();
+        for (host, difference) in news {
+            tracing::warn!(of, "{}", self.text(&difference, &gate(host)));
+        }
+        if has_more {
+            tracing::warn!(of, "policies of gates differ in more: `evenkeel ctl status` lists it");
+        }
+    }
+
+    /// What differs now, in words.
+    pub(super) fn lines(&self, gate: impl Fn(HostId) -> String) -> Vec<String> {
+        let standing = self.agreement.standing();
+        let standing = standing.map(|(host, difference)| self.text(&difference, &gate(host)));
+        let omitted = self.agreement.omitted();
+        let omitted = omitted.map(|host| format!("{} says more otherwise than this", gate(host)));
+        standing.chain(omitted).collect()
+    }
+
+    /// What this gate calls a tenant.
+    pub(super) fn name(&self, tenant: TenantNumber) -> String {
+        let unknown = || format!("{:08x}", tenant.0);
+        self.names.get(&tenant).cloned().unwrap_or_else(unknown)
+    }
+
+    fn text(&self, difference: &Difference, gate: &str) -> String {
+        let given = |tenant: &TenantNumber, what: &str, [other, own]: [Option<String>; 2]| {
+            let (name, own) = (self.name(*tenant), own.unwrap_or_else(|| "none".to_owned()));
+            let other =
+                other.map_or_else(|| format!("no {what}"), |it| format!("a {what} of {it}"));
+            let word = what.split(' ').next().unwrap_or(what);
+            format!("{gate} gives {name} {other}, this gate {own}: use one `{word}`")
+        };
+        match difference {
+            Difference::Control(other) => {
+                let (other, own) = (other.name(), self.method.name());
                 format!("{gate} decides by {other}, this gate by {own}: use one `control`")
             }
-            Self::Share(number, other_milli) => {
-                let (name, own_milli) = tenant(number);
-                let (other, own) = (share(other_milli), share(own_milli));
-                format!("{gate} gives {name} a share of {other}, this gate {own}: use one `share`")
+            Difference::Share(tenant, both) => {
+                let share = |milli: u32| Some((f64::from(milli) / 1000.0).to_string());
+                given(tenant, "share", [both.other, both.own].map(share))
             }
-            Self::Cost { other, own } => {
-                let (what, [other, own]) = costs(&other, &own);
-                format!("{gate} counts {what} at {other}, this gate at {own}: use one `cost`")
+            Difference::Goal(tenant, Both { other, own }) => given(
+                tenant,
+                "latency goal",
+                [other, own].map(|goal| goal.as_ref().map(self::goal)),
+            ),
+            Difference::Floor(tenant, both) => given(tenant, "floor", rates(both)),
+            Difference::Limit(tenant, both) => given(tenant, "limit", rates(both)),
+            Difference::Name(Both { other, own }) => {
+                format!(
+                    "{gate} calls a tenant {other:?} that this gate calls {own:?}: use one name"
+                )
             }
         }
     }
 }
 
-/// What costs something else, and the two costs.
-fn costs(other: &ArrayCost, own: &ArrayCost) -> (&'static str, [String; 2]) {
-    let rate = |rate: Rate| format!("{} and {} KiB/s", rate.fixed, rate.rate_bytes >> 10);
-    if other.read != own.read {
-        ("reads", [rate(other.read), rate(own.read)])
-    } else if other.write != own.write {
-        ("writes", [rate(other.write), rate(own.write)])
+fn rates(both: &Both<Rates>) -> [Option<String>; 2] {
+    [both.other, both.own].map(|Rates { requests, bytes }| {
+        let requests = (requests > 0).then(|| format!("{requests} requests/s"));
+        let bytes = (bytes > 0).then(|| format!("{}/s", Bytes(bytes)));
+        let all: Vec<String> = requests.into_iter().chain(bytes).collect();
+        (!all.is_empty()).then(|| all.join(" and "))
+    })
+}
+
+fn goal(target: &Target) -> String {
+    let most = exact(target.latency_max);
+    let bounds = match target.bounds {
+        Bounds::Mean => most,
+        Bounds::AllBut { late_milli } => {
+            let percent = f64::from(1000 - late_milli) / 10.0;
+            format!("{most} for {percent} %")
+        }
+    };
+    if target.window == GOAL_WINDOW {
+        bounds
     } else {
-        ("flushes", [other.flush.to_string(), own.flush.to_string()])
+        format!("{bounds} over {}", exact(target.window))
     }
 }
 
-fn share(milli: u32) -> f64 {
-    f64::from(milli) / 1000.0
+/// A time in whole numbers, so that two that differ look so.
+fn exact(time: Span) -> String {
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")];
+    let is_whole = |(unit, _): &(u64, &str)| time.0.is_multiple_of(*unit);
+    let (unit, name) = units.into_iter().find(is_whole).expect("one divides all");
+    format!("{} {name}", time.0 / unit)
+}
+
+/// What two policies say that requests cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CostDifference {
+    pub(super) other: ArrayCost,
+    pub(super) own: ArrayCost,
+}
+
+impl CostDifference {
+    /// For people.
+    pub(super) fn text(&self, gate: &str) -> String {
+        let Self { other, own } = self;
+        let rate = |rate: Rate| format!("{} and {} KiB/s", rate.fixed, rate.rate_bytes >> 10);
+        let (what, other, own): (_, Box<dyn Display>, Box<dyn Display>) = if other.read != own.read
+        {
+            ("reads", Box::new(rate(other.read)), Box::new(rate(own.read)))
+        } else if other.write != own.write {
+            ("writes", Box::new(rate(other.write)), Box::new(rate(own.write)))
+        } else {
+            ("flushes", Box::new(other.flush), Box::new(own.flush))
+        };
+        format!("{gate} counts {what} at {other}, this gate at {own}: use one `cost`")
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use evenkeel_core::control::array_cost::WRITTEN;
-    use evenkeel_core::control::summary::{FlowSummary, Summary};
-    use evenkeel_core::time::Span;
+    use evenkeel_core::sched::{Floor, Limit};
 
     use super::*;
 
+    /// What a gate says that gives `db` a share of 3 and this, of one that gives it that.
+    fn said(own: Share, other: Share) -> Vec<String> {
+        let mut compared = Compared::default();
+        compared.change(Method::Shares, &[("db".to_owned(), own)]);
+        let told = Told { begins: true, promises: vec![Promise::new("db", &other)] };
+        compared.hear(Nanos(1), HostId(2), Method::Shares, Some(&told));
+        compared.lines(|_| "two".to_owned())
+    }
+
     #[test]
-    fn what_others_say_otherwise_is_told_once_and_stands_until_it_is_mended() {
-        let db = TenantNumber::named("db");
-        let shares = BTreeMap::from([(db, 3000)]);
-        let mut agreement = Agreement::default();
-        let mut compare = |method, weight_milli| {
-            let flow = FlowSummary { tenant: db, weight_milli, ..FlowSummary::default() };
-            let host = HostId(2);
-            let summary = Summary { host, flows: vec![flow], ..Summary::default() };
-            agreement.heard(host, method);
-            let known = [Known { summary, missed: 0 }];
-            let fresh = agreement.compare(HostId(1), Method::Shares, &shares, &known, None);
-            let text = |(_, difference): (HostId, Difference)| {
-                difference.text("two", Method::Shares, |_| ("db".to_owned(), 3000))
-            };
-            let standing: Vec<String> = agreement.standing().map(text).collect();
-            (fresh.len(), standing)
+    fn each_difference_is_told_with_both_values_and_the_remedy() {
+        let own = Share { weight_milli: 3000, ..Share::default() };
+        assert_eq!(said(own, own), Vec::<String>::new());
+        let half = Share { weight_milli: 500, ..own };
+        assert_eq!(said(own, half), ["two gives db a share of 0.5, this gate 3: use one `share`"]);
+        let goal = Share { latency_goal: Span::from_millis(20), ..own };
+        let most = Share {
+            latency_goal: Span::from_micros(20_500),
+            goal_bounds: Bounds::AllBut { late_milli: 10 },
+            goal_window: Span::from_secs(10),
+            ..own
         };
-        assert_eq!(compare(Method::Shares, 3000), (0, vec![]));
-        let said = "two gives db a share of 0.5, this gate 3: use one `share`".to_owned();
-        assert_eq!(compare(Method::Shares, 500), (1, vec![said.clone()]));
-        assert_eq!(compare(Method::Shares, 500), (0, vec![said]));
-        let said = "two decides by drg, this gate by shares: use one `control`".to_owned();
-        assert_eq!(compare(Method::Drg, 3000), (1, vec![said]));
-        assert_eq!(compare(Method::Shares, 3000), (0, vec![]));
+        assert_eq!(
+            [said(own, goal), said(goal, most), said(goal, own)].concat(),
+            [
+                "two gives db a latency goal of 20 ms, this gate none: use one `latency`",
+                "two gives db a latency goal of 20500 us for 99 % over 10 s, this gate 20 ms: use \
+                 one `latency`",
+                "two gives db no latency goal, this gate 20 ms: use one `latency`",
+            ]
+        );
+        let floor = Floor { rate_iops: 500, rate_bytes: 2 << 20 };
+        let limit = Limit { rate_bytes: 1_000_000, ..Limit::default() };
+        assert_eq!(
+            said(own, Share { floor, limit, ..own }),
+            [
+                "two gives db a floor of 500 requests/s and 2 MiB/s, this gate none: use one \
+                 `floor`",
+                "two gives db a limit of 1 MB/s, this gate none: use one `limit`",
+            ]
+        );
+    }
+
+    #[test]
+    fn another_controller_and_another_spelling_are_told() {
+        let mut compared = Compared::default();
+        compared.change(Method::Shares, &[("db-main".to_owned(), Share::default())]);
+        let promises = vec![Promise::new("DB\u{202e}main", &Share::default())];
+        let told = Told { begins: true, promises };
+        compared.hear(Nanos(1), HostId(2), Method::Drg, Some(&told));
+        assert_eq!(
+            compared.lines(|_| "two".to_owned()),
+            [
+                "two decides by drg, this gate by shares: use one `control`",
+                "two calls a tenant \"DB\\u{202e}main\" that this gate calls \"db-main\": use one \
+                 name",
+            ]
+        );
     }
 
     #[test]
@@ -154,14 +246,21 @@ mod tests {
             write: rate(write_ms),
             flush: Span::ZERO,
         };
-        let text = |other, own| {
-            Difference::Cost { other, own }.text("two", Method::Shares, |_| unreachable!())
-        };
+        let text = |other, own| CostDifference { other, own }.text("two");
         assert_eq!(
             text(cost(5, 9), cost(3, 9)),
             "two counts reads at 5 ms and 1024 KiB/s, this gate at 3 ms and 1024 KiB/s: use one \
              `cost`"
         );
         assert!(text(cost(3, 9), cost(3, 4)).contains("counts writes at 9 ms"));
+    }
+
+    #[test]
+    fn a_gate_that_is_heard_for_the_first_time_is_told_everything_again() {
+        let mut compared = Compared::default();
+        compared.change(Method::Shares, &[("db".to_owned(), Share::default())]);
+        assert!(compared.next_told().is_some() && compared.next_told().is_none());
+        compared.hear(Nanos(1), HostId(2), Method::Shares, None);
+        assert!(compared.next_told().is_some() && compared.next_told().is_none());
     }
 }

@@ -8,17 +8,25 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_core::control::member::Method;
 use evenkeel_core::control::name::TenantName;
 use evenkeel_core::control::peers::{PeerCounts, Refusal};
-use evenkeel_core::control::service::{SILENCE_MAX, ServedByOthers, Service, TENANTS_MAX};
+use evenkeel_core::control::service::{
+    GONE_AFTER, HELD_FOR, SILENCE_MAX, ServedByOthers, Service, TENANTS_MAX, Taken,
+};
 use evenkeel_core::control::summary::HostId;
 use evenkeel_core::id::TenantId;
 use evenkeel_core::ticket::Cost;
-use evenkeel_core::time::Span;
+use evenkeel_core::time::{Nanos, Span};
+use evenkeel_wire::exchange::service::ServiceDatagram;
 
 use super::GroupPlace;
+use super::agreement::Compared;
 use super::periods::Periods;
 use super::report::{ElsewhereReport, GroupReport};
+
+/// Groups have no controller that could differ.
+const METHOD: Method = Method::Shares;
 
 /// Who has nothing new to tell says so after this many periods, lest it be taken for gone.
 const HEARTBEAT: u64 = SILENCE_MAX - 1;
@@ -28,6 +36,7 @@ const HEARTBEAT: u64 = SILENCE_MAX - 1;
 pub(super) struct GroupSeat {
     pub(super) place: GroupPlace,
     tenants: BTreeMap<TenantName, TenantId>,
+    pub(super) compared: Compared,
     others: ServedByOthers,
     periods: Periods,
     words: u64,
@@ -43,7 +52,8 @@ impl GroupSeat {
     pub(super) fn new(place: GroupPlace, own: HostId, members: &[HostId]) -> Self {
         let mut seat = Self {
             tenants: BTreeMap::new(),
-            others: ServedByOthers::default(),
+            compared: Compared::default(),
+            others: ServedByOthers::new(place.period),
             periods: Periods::default(),
             words: 0,
             spoke: 0,
@@ -58,9 +68,13 @@ impl GroupSeat {
     /// Goes on with other tenants or members.
     pub(super) fn change(&mut self, place: GroupPlace, own: HostId, members: &[HostId]) {
         let ids = (0..).map(TenantId);
-        let names = place.tenants.iter().map(|name| TenantName::named(name));
+        let names = place.tenants.iter().map(|(name, _)| TenantName::named(name));
+        self.compared.change(METHOD, &place.tenants);
         self.tenants = names.zip(ids).collect();
         self.others.set_members(members.iter().copied().filter(|member| *member != own));
+        if place.period != self.place.period {
+            self.others.count_anew(place.period);
+        }
         self.place = place;
     }
 
@@ -73,6 +87,7 @@ impl GroupSeat {
     /// Common time was moved.
     pub(super) fn count_anew(&mut self) {
         self.periods.begin_anew();
+        self.others.count_anew(self.place.period);
         // The next word is due by the new count.
         self.spoke = 0;
     }
@@ -100,16 +115,25 @@ impl GroupSeat {
         self.told.extend(fresh.iter().copied());
         (self.words, self.spoke) = (self.words + 1, period);
         let name = |tenant: TenantId| self.place.tenants.get(tenant.index());
-        let named = |(tenant, total)| Some((TenantName::named(name(tenant)?), total));
+        let named = |(tenant, total)| Some((TenantName::named(&name(tenant)?.0), total));
         let mut totals: Vec<_> = fresh.into_iter().filter_map(named).collect();
         totals.sort_unstable();
         totals.dedup_by_key(|(name, _)| *name);
         Some(Service { number: self.words, period, totals, ..Service::default() })
     }
 
-    /// A word of another gate came in.
-    pub(super) fn hear(&mut self, common_ns: u64, service: &Service) -> Result<(), Refusal> {
-        self.others.hear(common_ns / self.place.period.0, service)
+    /// A word of another gate came in, and with it what its policy says of some tenants.
+    pub(super) fn hear(
+        &mut self,
+        (now, common_ns): (Nanos, u64),
+        datagram: &ServiceDatagram,
+        gate: impl Fn(HostId) -> String,
+    ) -> Result<(), Refusal> {
+        let ServiceDatagram { service, told, .. } = datagram;
+        self.others.hear(common_ns / self.place.period.0, service)?;
+        self.compared.hear(now, service.host, METHOD, told.as_ref());
+        self.compared.log(&self.place.name, gate);
+        Ok(())
     }
 
     /// Another gate has proven that it lives in this life.
@@ -117,37 +141,62 @@ impl GroupSeat {
         self.others.vouch(host, incarnation);
     }
 
-    /// What others served of the tenants of this gate since this was asked last.
-    pub(super) fn take(&mut self) -> Vec<(TenantId, Cost)> {
-        let fresh = self.others.take().into_iter();
-        let known = fresh.filter_map(|(name, cost)| Some((*self.tenants.get(&name)?, cost)));
-        let known: Vec<_> = known.collect();
+    /// What others served of the tenants of this gate since this was asked last, or are presumed to
+    /// have, at the beginning of a period.
+    pub(super) fn take(&mut self, period: u64) -> Vec<(TenantId, Cost)> {
+        let was_presumed = self.others.presumed_for().is_some();
+        let Taken { told, presumed } = self.others.take(period);
+        let of = |served: BTreeMap<TenantName, Cost>| -> Vec<(TenantId, Cost)> {
+            let served = served.into_iter();
+            served.filter_map(|(name, cost)| Some((*self.tenants.get(&name)?, cost))).collect()
+        };
+        let (mut known, presumed) = (of(told), of(presumed));
         for (tenant, cost) in &known {
             let sum = self.elsewhere.entry(*tenant).or_default();
             sum.0 = sum.0.saturating_add(cost.0);
         }
+        known.extend(presumed);
+        self.say(was_presumed);
         known
+    }
+
+    /// Says that others have begun to be presumed to go on, or no longer are.
+    fn say(&self, was_presumed: bool) {
+        let group = &self.place.name;
+        match (was_presumed, self.others.presumed_for().is_some()) {
+            (false, true) => tracing::warn!(
+                group,
+                "other gates are not heard: for {HELD_FOR} they are taken to serve what they did, \
+                 and less and less until {GONE_AFTER}"
+            ),
+            (true, false) => tracing::info!(group, "what other gates serve is no longer presumed"),
+            _ => {}
+        }
     }
 
     pub(super) fn counts(&self) -> PeerCounts {
         self.others.counts()
     }
 
-    /// For people.
-    pub(super) fn report(&self) -> GroupReport {
+    /// For people; `gate` is what a host is called.
+    pub(super) fn report(&self, gate: impl Fn(HostId) -> String) -> GroupReport {
         let row = |(tenant, cost): (&TenantId, &Cost)| {
-            let tenant = self.place.tenants.get(tenant.index())?.clone();
+            let (tenant, _) = self.place.tenants.get(tenant.index())?.clone();
             Some(ElsewhereReport { tenant, cost: Span(cost.0) })
         };
         GroupReport {
             name: self.place.name.clone(),
             elsewhere: self.elsewhere.iter().filter_map(row).collect(),
+            presumed_for: self.others.presumed_for(),
+            disagreements: self.compared.lines(gate),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_core::sched::Share;
+
     use super::*;
 
     const PERIOD: Span = Span::from_millis(100);
@@ -158,7 +207,7 @@ mod tests {
             domain: "array".to_owned(),
             worker: 0,
             period: PERIOD,
-            tenants: vec!["default".to_owned(), "db".to_owned()],
+            tenants: ["default", "db"].map(|name| (name.to_owned(), Share::default())).to_vec(),
         };
         GroupSeat::new(place, HostId(own), &[HostId(1), HostId(2)])
     }
@@ -171,16 +220,18 @@ mod tests {
             let word = one.word(period, &served, false);
             let word = word.map(|word| Service { host: HostId(1), incarnation: 1, ..word });
             if let Some(word) = &word {
-                other.hear(period * PERIOD.0, word).unwrap();
+                let datagram = ServiceDatagram { service: word.clone(), ..Default::default() };
+                let at = period * PERIOD.0;
+                other.hear((Nanos(at), at), &datagram, |_| String::new()).unwrap();
             }
-            (word.map(|word| word.totals.len()), other.take())
+            (word.map(|word| word.totals.len()), other.take(period))
         };
         assert_eq!(told(10, 500), (Some(2), vec![]), "where counting begins");
         assert_eq!(told(11, 700), (Some(1), vec![(TenantId(1), Cost(200))]));
         assert_eq!(told(12, 700), (None, vec![]), "nothing is new");
         assert_eq!(told(15, 700), (Some(0), vec![]), "still there");
         assert_eq!(told(16, 750), (Some(1), vec![(TenantId(1), Cost(50))]));
-        let report = other.report();
+        let report = other.report(|_| String::new());
         assert_eq!(
             (report.elsewhere[0].tenant.as_str(), report.elsewhere[0].cost),
             ("db", Span(250))

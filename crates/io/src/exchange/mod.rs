@@ -100,8 +100,8 @@ pub(crate) struct GroupPlace {
     pub(crate) domain: String,
     pub(crate) worker: usize,
     pub(crate) period: Span,
-    /// Names of tenants by number.
-    pub(crate) tenants: Vec<String>,
+    /// Names of tenants by number, and what the policy says of them.
+    pub(crate) tenants: Vec<(String, Share)>,
 }
 
 /// Where a shared device is served.
@@ -114,16 +114,12 @@ pub(crate) struct Place {
     pub(crate) worker: usize,
     pub(crate) server: evenkeel_core::id::ServerId,
     pub(crate) rules: evenkeel_core::control::member::Rules,
-    /// Names of tenants, and their shares in thousandths.
-    pub(crate) tenants: Vec<(String, u32)>,
+    /// Names of tenants, and what the policy says of them.
+    pub(crate) tenants: Vec<(String, Share)>,
     /// It is divided with others only once they are heard.
     pub(crate) is_automatic: bool,
     /// What the policy says that requests cost.
     pub(crate) written: Option<ArrayCost>,
-}
-
-fn named_share((name, share): &(String, Share)) -> (String, u32) {
-    (name.clone(), share.weight_milli.max(1))
 }
 
 /// What the policy says that requests cost, if it does not leave that to the gate.
@@ -151,7 +147,7 @@ impl PlannedExchange {
                 worker: domain.worker,
                 server: domain.server(&backend.name)?,
                 rules: settings.rules(&backend.scheduling)?,
-                tenants: domain.domain.tenants.iter().map(named_share).collect(),
+                tenants: domain.domain.tenants.clone(),
                 is_automatic: !backend.scheduling.is_shared(),
                 written: written_array_cost(&backend.scheduling),
             })
@@ -163,7 +159,7 @@ impl PlannedExchange {
                 domain: domain.name.clone(),
                 worker: domain.worker,
                 period: settings.period,
-                tenants: domain.domain.tenants.iter().map(|(name, _)| name.clone()).collect(),
+                tenants: domain.domain.tenants.clone(),
             };
             Some((settings.group(group, cost), place))
         };

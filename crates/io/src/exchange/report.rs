@@ -63,6 +63,10 @@ pub struct GroupReport {
     pub name: String,
     /// What other gates served, by tenant of this one.
     pub elsewhere: Vec<ElsewhereReport>,
+    /// For how long others have been presumed to serve what they did, since they are not heard.
+    pub presumed_for: Option<Span>,
+    /// What other gates say otherwise than this one, in words with the remedy.
+    pub disagreements: Vec<String>,
 }
 
 /// What other gates served of a tenant.
@@ -142,6 +146,8 @@ pub struct DeviceReport {
     pub reason: String,
     /// Names of this gate's tenants whose targets are not met.
     pub unmet: Vec<String>,
+    /// Names of this gate's tenants that are below their floor over all gates, though they ask.
+    pub below_floor: Vec<String>,
     /// What other gates say otherwise than this one, in words with the remedy.
     pub disagreements: Vec<String>,
     /// This gate's tenants of whom any gate told something in the last period.

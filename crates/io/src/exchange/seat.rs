@@ -6,18 +6,19 @@
 //!                     -> worker -> told ->       -> worker
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
+use evenkeel_core::control::Decision;
 use evenkeel_core::control::member::{Member, Outcome};
 use evenkeel_core::control::name::TenantNumber;
 use evenkeel_core::control::pace;
 use evenkeel_core::control::peers::{Known, Refusal};
-use evenkeel_core::control::summary::{FlowId, FlowSummary, HostId, Summary};
+use evenkeel_core::control::summary::{FlowSummary, HostId, Summary};
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_wire::exchange::{Datagram, Terms};
 
 use super::Place;
-use super::agreement::{Agreement, Difference};
+use super::agreement::{Compared, CostDifference};
 use super::periods::Periods;
 use super::report::{DeviceReport, HostReport, TenantReport};
 use super::together::Together;
@@ -45,10 +46,9 @@ pub(super) struct Seat {
     periods: Periods,
     /// In which words go out.
     window: Span,
-    /// Names of this gate's tenants, by what all gates call them, and their shares.
-    names: BTreeMap<TenantNumber, String>,
-    shares: BTreeMap<TenantNumber, u32>,
-    agreement: Agreement,
+    pub(super) compared: Compared,
+    /// What another policy says that requests cost otherwise.
+    cost_difference: Option<(HostId, CostDifference)>,
     pub(super) together: Together,
     /// What was told of it, until it is decided upon.
     own: Option<Summary>,
@@ -62,9 +62,8 @@ impl Seat {
             member: Member::new(own, members, place.rules),
             periods: Periods::default(),
             window: Span::ZERO,
-            names: BTreeMap::new(),
-            shares: BTreeMap::new(),
-            agreement: Agreement::default(),
+            compared: Compared::default(),
+            cost_difference: None,
             together: Together::new(place.is_automatic, place.written),
             own: None,
             last: None,
@@ -84,10 +83,7 @@ impl Seat {
         }
         self.member.change(members, place.rules);
         self.window = pace::window(self.member.period(), members.len().saturating_sub(1));
-        let number = |name: &str| TenantNumber::named(name);
-        let tenants = place.tenants.iter();
-        self.names = tenants.clone().map(|(name, _)| (number(name), name.clone())).collect();
-        self.shares = tenants.map(|(name, share)| (number(name), *share)).collect();
+        self.compared.change(place.rules.method, &place.tenants);
         self.place = place;
     }
 
@@ -97,11 +93,29 @@ impl Seat {
     }
 
     /// Another gate's word came in, of the same period as this one's.
-    pub(super) fn hear(&mut self, period: u64, datagram: Datagram) -> Result<(), Refusal> {
-        let (host, method) = (datagram.summary.host, datagram.terms.method);
-        self.member.hear(period, datagram.summary)?;
-        self.agreement.heard(host, method);
+    pub(super) fn hear(
+        &mut self,
+        now: Nanos,
+        period: u64,
+        datagram: Datagram,
+        gate: impl Fn(HostId) -> String,
+    ) -> Result<(), Refusal> {
+        let Datagram { summary, terms, told, .. } = datagram;
+        let host = summary.host;
+        self.member.hear(period, summary)?;
+        self.compared.hear(now, host, terms.method, told.as_ref());
+        self.compared.log(&self.place.backend, gate);
         Ok(())
+    }
+
+    /// A period has ended: gates that are silent no longer differ.
+    pub(super) fn forget(&mut self, now: Nanos, gate: impl Fn(HostId) -> String) {
+        self.compared.forget(now);
+        let before = std::mem::replace(&mut self.cost_difference, self.together.difference(now));
+        if let (None, Some((other, difference))) = (before, &self.cost_difference) {
+            let backend = &self.place.backend;
+            tracing::warn!(backend, "{}", difference.text(&gate(*other)));
+        }
     }
 
     /// The worker divides the device with others from now on, and begins with this depth.
@@ -137,44 +151,34 @@ impl Seat {
         self.own = Some(summary);
     }
 
-    /// Decides, and says whose targets have begun to be missed, or are kept again, and who says
-    /// otherwise than this gate.
-    pub(super) fn decide(
-        &mut self,
-        now: Nanos,
-        own: Summary,
-        gate: impl Fn(HostId) -> String,
-    ) -> &Outcome {
+    /// Decides, and says whose promises have begun to be missed, or are kept again.
+    pub(super) fn decide(&mut self, own: Summary) -> &Outcome {
         self.decisions += 1;
         let (host, outcome) = (own.host, self.member.decide(own));
-        let before = self.last.as_ref().map_or(&[][..], |last| &last.decision.unmet);
-        let after = &outcome.decision.unmet;
+        let (before, after) = (self.last.as_ref().map(|last| &last.decision), &outcome.decision);
+        let goals = |of: Option<&Decision>| own_goals(of, host);
+        self.say("latency goal", &goals(before), &goals(Some(after)));
+        let floors = |of: Option<&Decision>| self.own_floors(of);
+        self.say("floor", &floors(before), &floors(Some(after)));
+        self.last.insert(outcome)
+    }
+
+    fn say(&self, what: &str, before: &[TenantNumber], after: &[TenantNumber]) {
         let backend = &self.place.backend;
-        let news = |of: &[FlowId], without: &[FlowId], what| {
-            for flow in of.iter().filter(|flow| flow.host == host && !without.contains(flow)) {
-                let tenant = self.name(flow.tenant);
-                tracing::warn!(tenant, backend, "the latency goal is {what}");
+        let news = |of: &[TenantNumber], without: &[TenantNumber], how| {
+            for tenant in of.iter().filter(|tenant| !without.contains(tenant)) {
+                let tenant = self.compared.name(*tenant);
+                tracing::warn!(tenant, backend, "the {what} is {how}");
             }
         };
         news(after, before, "not met");
         news(before, after, "met again");
-        let method = self.place.rules.method;
-        let cost = self.together.difference(now);
-        let fresh = self.agreement.compare(host, method, &self.shares, &outcome.known, cost);
-        for (other, difference) in fresh {
-            tracing::warn!(backend, "{}", self.difference(difference, &gate(other)));
-        }
-        self.last.insert(outcome)
     }
 
-    fn name(&self, tenant: TenantNumber) -> String {
-        let unknown = || format!("{:08x}", tenant.0);
-        self.names.get(&tenant).cloned().unwrap_or_else(unknown)
-    }
-
-    fn difference(&self, difference: Difference, gate: &str) -> String {
-        let tenant = |number| (self.name(number), self.shares.get(&number).copied().unwrap_or(0));
-        difference.text(gate, self.place.rules.method, tenant)
+    /// Tenants of this gate that are below their floor.
+    fn own_floors(&self, decision: Option<&Decision>) -> Vec<TenantNumber> {
+        let below = decision.map_or(&[][..], below_floor).iter().copied();
+        below.filter(|tenant| self.compared.names.contains_key(tenant)).collect()
     }
 
     /// For people; `name` is what a host is called.
@@ -191,6 +195,8 @@ impl Seat {
             is_divided: self.together.is_together(),
             ..DeviceReport::default()
         };
+        let cost = self.cost_difference.iter().map(|(other, cost)| cost.text(&name(*other)));
+        report.disagreements = self.compared.lines(&name).into_iter().chain(cost).collect();
         if !report.is_divided {
             let reason = "no other gate is heard before it: this gate is alone".to_owned();
             return DeviceReport { reason, ..report };
@@ -198,17 +204,14 @@ impl Seat {
         let Some(Outcome { decision, known, is_held }) = &self.last else { return report };
         (report.slots, report.slots_all) = (decision.slots, decision.slots_all);
         report.hosts = known.iter().map(|known| host(known, period, &name)).collect();
-        let unmet = decision.unmet.iter().filter(|flow| flow.host == own);
-        report.unmet = unmet.map(|flow| self.name(flow.tenant)).collect();
-        report.tenants = self.tenants(own, known);
-        let differences = self.agreement.standing();
-        report.disagreements =
-            differences.map(|(other, what)| self.difference(what, &name(other))).collect();
-        report.reason = if *is_held {
-            held(decision.slots)
-        } else {
-            reason(&report, !decision.unmet.is_empty())
+        let names = |tenants: Vec<TenantNumber>| -> Vec<String> {
+            tenants.into_iter().map(|tenant| self.compared.name(tenant)).collect()
         };
+        report.unmet = names(own_goals(Some(decision), own));
+        report.below_floor = names(self.own_floors(Some(decision)));
+        report.tenants = self.tenants(own, known);
+        report.reason =
+            if *is_held { held(decision.slots) } else { reason(&report, missed(decision)) };
         report
     }
 
@@ -225,7 +228,7 @@ impl Seat {
         let all: f64 = flows(None).map(|flow| flow.cost.0 as f64).sum();
         let part = |of, tenant| if all > 0.0 { cost(of, tenant) / all } else { 0.0 };
         let told: BTreeSet<TenantNumber> = flows(None).map(|flow| flow.tenant).collect();
-        let own_names = self.names.iter().filter(|(tenant, _)| told.contains(tenant));
+        let own_names = self.compared.names.iter().filter(|(tenant, _)| told.contains(tenant));
         let report = |(tenant, name): (&TenantNumber, &String)| TenantReport {
             tenant: name.clone(),
             part_here: part(Some(own), *tenant),
@@ -235,18 +238,40 @@ impl Seat {
     }
 }
 
+/// Tenants of a host whose goals are not met.
+fn own_goals(decision: Option<&Decision>, host: HostId) -> Vec<TenantNumber> {
+    let unmet = decision.iter().flat_map(|decision| &decision.unmet);
+    unmet.filter(|flow| flow.host == host).map(|flow| flow.tenant).collect()
+}
+
+/// Tenants of any gate that are below their floor.
+fn below_floor(decision: &Decision) -> &[TenantNumber] {
+    decision.division.as_ref().map_or(&[][..], |division| &division.below_floor)
+}
+
+/// What was promised at any gate and measured as missed.
+fn missed(decision: &Decision) -> Option<&'static str> {
+    if !decision.unmet.is_empty() {
+        Some("a target is not met")
+    } else if !below_floor(decision).is_empty() {
+        Some("a tenant is below its floor")
+    } else {
+        None
+    }
+}
+
 fn held(slots: u32) -> String {
     format!("nobody else is heard: held for a minute at the {slots} slots that it had before")
 }
 
-/// What is asked for beside what there is; `is_missed` if some target is not met at any gate.
-fn reason(report: &DeviceReport, is_missed: bool) -> String {
+/// What is asked for beside what there is, and what is `missed` all the same, at any gate.
+fn reason(report: &DeviceReport, missed: Option<&str>) -> String {
     let needed: u32 = report.hosts.iter().map(|host| host.need).sum();
     let all = report.slots_all;
-    match all {
-        0 => "what the device takes is not known yet".to_owned(),
-        _ if needed <= all && is_missed => {
-            format!("{needed} of {all} slots are asked for, and yet a target is not met")
+    match (all, missed) {
+        (0, _) => "what the device takes is not known yet".to_owned(),
+        (_, Some(missed)) if needed <= all => {
+            format!("{needed} of {all} slots are asked for, and yet {missed}")
         }
         _ if needed <= all => format!("all fits: {needed} of {all} slots are asked for"),
         _ => format!("short: {needed} slots are asked for, and the device is to have {all}"),
@@ -280,8 +305,12 @@ fn host(known: &Known, period: Span, name: impl Fn(HostId) -> String) -> HostRep
 #[cfg(test)]
 mod tests {
     use super::*;
+    use evenkeel_core::control::Division;
     use evenkeel_core::control::member::{Method, Rules};
+    use evenkeel_core::control::order::Order;
+    use evenkeel_core::control::summary::FlowId;
     use evenkeel_core::id::ServerId;
+    use evenkeel_core::sched::Share;
 
     const MS: u64 = 1_000_000;
 
@@ -299,7 +328,7 @@ mod tests {
             worker: 0,
             server: ServerId(0),
             rules,
-            tenants: vec![("db".to_owned(), 1000)],
+            tenants: vec![("db".to_owned(), Share::default())],
             is_automatic: false,
             written: None,
         };
@@ -319,9 +348,38 @@ mod tests {
         seat.told(Summary { host: HostId(1), period: 11, ..Summary::default() });
         assert_eq!(nothing(seat.due(1_102 * MS)), 23);
         let Due::Decide(own) = seat.due(1_125 * MS) else { panic!("it is time") };
-        assert_eq!(seat.decide(Nanos::ZERO, own, |_| String::new()).known.len(), 1);
+        assert_eq!(seat.decide(own).known.len(), 1);
         assert_eq!(nothing(seat.due(1_126 * MS)), 74);
         assert_eq!(seat.report(HostId(1), |_| String::new()).decisions, 1);
+    }
+
+    #[test]
+    fn all_fits_is_not_said_beside_a_promise_that_is_missed() {
+        let host = HostReport { need: 3, ..HostReport::default() };
+        let report = DeviceReport { slots_all: 8, hosts: vec![host], ..DeviceReport::default() };
+        let decision = Decision {
+            slots: 4,
+            order: Order::Arrival,
+            slots_all: 8,
+            unmet: Vec::new(),
+            division: Some(Division::default()),
+        };
+        let said = |decision: &Decision| reason(&report, missed(decision));
+        assert_eq!(said(&decision), "all fits: 3 of 8 slots are asked for");
+        let tenant = TenantNumber::named("db");
+        // Of another gate's tenant: it is no less missed.
+        let unmet = vec![FlowId { host: HostId(2), tenant }];
+        let late = Decision { unmet, ..decision.clone() };
+        assert_eq!(said(&late), "3 of 8 slots are asked for, and yet a target is not met");
+        assert_eq!(
+            (own_goals(Some(&late), HostId(1)), own_goals(Some(&late), HostId(2))),
+            (vec![], vec![tenant])
+        );
+        let division = Division { below_floor: vec![tenant], ..Division::default() };
+        let below = Decision { division: Some(division), ..decision };
+        assert_eq!(said(&below), "3 of 8 slots are asked for, and yet a tenant is below its floor");
+        let seat = seat();
+        assert_eq!(seat.own_floors(Some(&below)), [tenant]);
     }
 
     #[test]

@@ -280,7 +280,7 @@ impl Exchange {
     /// Does what the clock asks for; how long it has nothing more to ask.
     fn run_due(&mut self) -> Duration {
         self.part();
-        let (common_ns, now) = (self.keep_time(), self.clock.now());
+        let common_ns = self.keep_time();
         let (mut wait_ns, mut presence) = (u64::MAX, Vec::new());
         for (device, seat) in &mut self.seats {
             loop {
@@ -301,12 +301,12 @@ impl Exchange {
                     }
                     Due::Decide(own) => {
                         let told = own.clone();
-                        let name = |host| name_of(&self.peers, host);
-                        let decision = Box::new(seat.decide(now, own, name).decision.clone());
+                        let decision = Box::new(seat.decide(own).decision.clone());
                         if let Some(recorder) = &mut self.recorder {
                             let terms = seat.terms();
                             let (device, summary) = (*device, told);
-                            let datagram = Datagram { device, terms, summary, cost: None };
+                            let datagram =
+                                Datagram { device, terms, summary, ..Datagram::default() };
                             recorder.note(&Event::Decided { slots: decision.slots, datagram });
                         }
                         let Place { domain, server, worker, .. } = &seat.place;
@@ -321,7 +321,7 @@ impl Exchange {
                 Err(for_ns) => wait_ns = wait_ns.min(for_ns),
                 Ok(period) => {
                     wait_ns = 0;
-                    let costs = seat.take();
+                    let costs = seat.take(period);
                     let GroupPlace { domain, worker, .. } = &seat.place;
                     let worker = &self.workers[*worker];
                     ask(worker, domain, Asked::ServedByOthers(costs));
@@ -370,13 +370,16 @@ impl Exchange {
     }
 
     fn tell_service(&mut self, group: DeviceId, period: u64, served: &[(TenantId, Cost)]) {
-        let proof = self.challenges.proof(self.clock.now());
+        let now = self.clock.now();
+        let proof = self.challenges.proof(now);
         let Some(seat) = self.groups.get_mut(&group) else { return };
+        seat.compared.forget(now);
         let Some(service) = seat.word(period, served, !proof.is_empty()) else { return };
         let length = seat.place.period;
         let service = Service { host: self.own, incarnation: self.incarnation.number(), ..service };
+        let told = seat.compared.next_told();
         let mut body = Vec::new();
-        wire::service::encode(&ServiceDatagram { group, service }, &mut body);
+        wire::service::encode(&ServiceDatagram { group, service, told }, &mut body);
         self.send(group, length, body, &proof);
     }
 
@@ -386,15 +389,17 @@ impl Exchange {
             return;
         };
         let summary = Summary { host: self.own, incarnation: self.incarnation.number(), ..summary };
-        let (terms, cost) = (seat.terms(), seat.together.next_told());
-        let datagram = Datagram { device, terms, summary, cost };
+        let now = self.clock.now();
+        seat.forget(now, |host| name_of(&self.peers, host));
+        let (cost, told) = (seat.together.next_told(), seat.compared.next_told());
+        let datagram = Datagram { device, terms: seat.terms(), summary, cost, told };
         let mut body = Vec::new();
         wire::encode(&datagram, &mut body);
         let length = seat.member.period();
         if seat.together.is_together() {
             seat.told(datagram.summary);
         }
-        let proof = self.challenges.proof(self.clock.now());
+        let proof = self.challenges.proof(now);
         self.send(device, length, body, &proof);
     }
 
@@ -460,17 +465,19 @@ impl Exchange {
     }
 
     fn hear_service(&mut self, datagram: &ServiceDatagram, from: &Origin) {
-        let ServiceDatagram { group, service } = datagram;
+        let ServiceDatagram { group, service, .. } = datagram;
         let Some(length) = self.groups.get(group).map(|seat| seat.place.period) else {
             return self.refused.unknown_device += 1;
         };
-        let common_ns = self.common.ns(self.clock.now());
+        let now = self.clock.now();
+        let common_ns = self.common.ns(now);
         let Service { host, incarnation, number, period, .. } = *service;
         let skew = skew(period, common_ns / length.0);
         let heard = Heard { device: *group, host, incarnation, number, period, length, skew };
         self.meet((host, incarnation), from, skew);
         let seat = self.groups.get_mut(group).expect("found above");
-        let outcome = seat.hear(common_ns, service);
+        let name = |host| name_of(&self.peers, host);
+        let outcome = seat.hear((now, common_ns), datagram, name);
         self.heard(from, &heard, outcome);
     }
 
@@ -489,7 +496,8 @@ impl Exchange {
             }
             return;
         }
-        let period = self.common.ns(self.clock.now()) / length.0;
+        let now = self.clock.now();
+        let period = self.common.ns(now) / length.0;
         let skew = skew(number, period);
         let heard = Heard { device, host, incarnation, number, period: number, length, skew };
         self.meet((host, incarnation), from, skew);
@@ -498,7 +506,7 @@ impl Exchange {
         }
         let (method, cost) = (datagram.terms.method, datagram.cost);
         let seat = self.seats.get_mut(&device).expect("found above");
-        let outcome = seat.hear(period, datagram);
+        let outcome = seat.hear(now, period, datagram, |host| name_of(&self.peers, host));
         if outcome.is_ok() {
             self.come_together(device, host, method, cost);
         }
@@ -561,7 +569,7 @@ impl Exchange {
             server: self.transport.server().or_else(|| self.list.as_ref().map(List::report)),
             peers: self.peers.values().map(|peer| peer.report(now)).collect(),
             devices: self.seats.values().map(|seat| seat.report(self.own, name)).collect(),
-            groups: self.groups.values().map(GroupSeat::report).collect(),
+            groups: self.groups.values().map(|seat| seat.report(name)).collect(),
             refused,
             words: self
                 .peers

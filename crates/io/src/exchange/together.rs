@@ -15,7 +15,7 @@ use evenkeel_core::control::member::Method;
 use evenkeel_core::control::summary::HostId;
 use evenkeel_core::time::{Nanos, Span};
 
-use super::agreement::Difference;
+use super::agreement::CostDifference;
 
 /// A gate that was silent for so long has left, and what its policy said of costs counts no more.
 /// More than twice what [`TOLD_EVERY`] words take with the longest period.
@@ -160,9 +160,9 @@ impl Together {
     }
 
     /// Which gate's policy says otherwise than this one's, and what it does.
-    pub(super) fn difference(&self, now: Nanos) -> Option<(HostId, Difference)> {
+    pub(super) fn difference(&self, now: Nanos) -> Option<(HostId, CostDifference)> {
         let ((gate, other), own) = (self.fresh(now)?, self.written?);
-        (other != own).then_some((gate, Difference::Cost { other, own }))
+        (other != own).then_some((gate, CostDifference { other, own }))
     }
 }
 
@@ -233,7 +233,7 @@ mod tests {
         dearer.flush = Span::from_secs(1);
         together.change(at_s(651), false, Some(cost(WRITTEN)));
         assert!(!together.agree(at_s(652), HostId(2), dearer), "each by its own");
-        let otherwise = Difference::Cost { other: dearer, own: cost(WRITTEN) };
+        let otherwise = CostDifference { other: dearer, own: cost(WRITTEN) };
         assert_eq!(together.difference(at_s(653)), Some((HostId(2), otherwise)));
         assert_eq!(together.next_told(), Some(cost(WRITTEN)));
         assert_eq!(together.difference(at_s(1_252)), None);

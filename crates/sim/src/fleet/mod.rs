@@ -63,6 +63,8 @@ pub struct Record {
     pub tenants: Vec<Vec<Second>>,
     /// The slots of all that the first gate decided upon, by period.
     pub depths: Vec<u32>,
+    /// By tenant: in how many periods the first gate said that it is below its floor.
+    pub below_floor: Vec<u64>,
     /// The slots of each gate in thousandths, by period.
     pub slots_milli: Vec<Vec<u64>>,
 }

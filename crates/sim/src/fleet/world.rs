@@ -86,7 +86,7 @@ impl<'a, D: Device> World<'a, D> {
             prng: Prng::new(fleet.seed),
             period: 0,
             cost: CostModel::default(),
-            record: Record { tenants, ..Record::default() },
+            record: Record { below_floor: vec![0; tenants.len()], tenants, ..Record::default() },
         }
     }
 
@@ -230,10 +230,20 @@ impl<'a, D: Device> World<'a, D> {
             slots_milli.push(slots(&outcome.decision));
             if index == 0 {
                 self.record.depths.push(outcome.decision.slots_all);
+                note_floors(&mut self.record.below_floor, &outcome.decision);
             }
             self.fill(now, index);
         }
         self.record.slots_milli.push(slots_milli);
+    }
+}
+
+/// Counts tenants that are said to be below their floor; a queue that is given no numbers counts
+/// them from one.
+fn note_floors(below_floor: &mut [u64], decision: &Decision) {
+    let below = decision.division.iter().flat_map(|division| &division.below_floor);
+    for tenant in below {
+        below_floor[tenant.0 as usize - 1] += 1;
     }
 }
 

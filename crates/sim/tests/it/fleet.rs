@@ -240,6 +240,20 @@ fn a_floor_counts_over_all_gates() {
         // Without a floor it would be 45.
         let rate = rate(&record, 0);
         assert!((rate / 200.0 - 1.0).abs() < 0.05, "{rate} a second, at {places:?}");
+        assert_eq!(record.below_floor, [0, 0], "{places:?}");
+    }
+}
+
+#[test]
+fn a_floor_that_the_device_does_not_have_is_said_and_only_while_it_is_asked_for() {
+    let floor = |rate_iops| Share { floor: Floor { rate_iops, rate_bytes: 0 }, ..tenant(1) };
+    let begins = Client { from: at_s(10), ..closed(0, 0, 64) };
+    let quiet = Client::reads(2, 0, Asks::Open(20.0));
+    for (client, periods) in [(begins, 20..=35), (quiet, 0..=0)] {
+        let clients = [client, closed(0, 1, 64), closed(1, 1, 64)];
+        let record = fleet(3, &[floor(900), tenant(1)], &clients).run(server(1, 450));
+        // From the fourth second after it begins to ask to the end of twenty.
+        assert!(periods.contains(&record.below_floor[0]), "{:?}", record.below_floor);
     }
 }
 

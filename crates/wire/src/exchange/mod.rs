@@ -13,7 +13,8 @@
 //!          8 more, and a floor behind it, where there is one
 //! ```
 //!
-//! Behind the flows there may be what requests take of the device (`array_cost`).
+//! Behind the flows there may be what requests take of the device (`array_cost`), and behind that
+//! what the gate's policy says of some tenants (`promises`).
 //!
 //! Numbers without a width are varints. Backlogged is in percent, and 128 more for a tenant at its
 //! limit. Costs, and floors in cost per second, are in units of 1,024 ns, latencies, windows and
@@ -34,6 +35,7 @@
 
 mod array_cost;
 mod head;
+mod promises;
 pub mod proof;
 pub mod recording;
 pub mod service;
@@ -45,6 +47,7 @@ use evenkeel_core::control::array_cost::ArrayCost;
 use evenkeel_core::control::challenge::Proof;
 use evenkeel_core::control::member::Method;
 use evenkeel_core::control::name::{DeviceId, TenantNumber};
+use evenkeel_core::control::promise::Told;
 use evenkeel_core::control::summary::{COST_UNIT, FLOWS_MAX, FlowSummary, HostId, Summary};
 use evenkeel_core::control::target::{Bounds, Target};
 use evenkeel_core::sched::GOAL_WINDOW;
@@ -69,7 +72,7 @@ pub const DATAGRAM_BYTES_MAX: usize =
     HEAD_BYTES_MAX + FLOWS_MAX * FLOW_BYTES_MAX + MORE_BYTES_MAX + TAG_BYTES;
 
 /// What may follow the flows.
-const MORE_BYTES_MAX: usize = array_cost::BYTES_MAX + proof::BYTES_MAX;
+const MORE_BYTES_MAX: usize = array_cost::BYTES_MAX + promises::BYTES_MAX + proof::BYTES_MAX;
 
 const HEAD_BYTES_MAX: usize = HEAD_BYTES + 3 * varint::BYTES_MAX_64 + varint::BYTES_MAX_32;
 
@@ -94,6 +97,8 @@ pub struct Datagram {
     pub summary: Summary,
     /// What requests take of it, as far as the host knows; it says so now and then.
     pub cost: Option<ArrayCost>,
+    /// What its policy says of some tenants; it says so now and then.
+    pub told: Option<Told>,
 }
 
 /// How a host decides. Hosts before one device have these in common, or somebody hears of it.
@@ -209,6 +214,9 @@ pub fn encode(datagram: &Datagram, out: &mut Vec<u8>) {
     if let Some(cost) = &datagram.cost {
         array_cost::push(cost, out);
     }
+    if let Some(told) = &datagram.told {
+        promises::push(told, out);
+    }
 }
 
 /// Reads the body of a datagram.
@@ -230,8 +238,9 @@ fn figures(body: &[u8]) -> Result<(Datagram, Varints<'_>), Malformed> {
     let depth = fields.u32("depth")?;
     let flows = (0..head.count).map(|_| decode_flow(&mut fields)).collect::<Result<_, _>>()?;
     let cost = array_cost::read(&mut fields)?;
+    let told = promises::read(&mut fields)?;
     let summary = Summary { host: head.host, incarnation, period, depth, flows };
-    Ok((Datagram { device: head.device, terms, summary, cost }, fields))
+    Ok((Datagram { device: head.device, terms, summary, cost, told }, fields))
 }
 
 /// Reads a body of either kind, and what it carries beside its figures.
@@ -326,17 +335,23 @@ fn encode_promises(flow: &FlowSummary, out: &mut Vec<u8>) {
     let kind = flow.target.as_ref().map_or(0, kind);
     let has_floor = flow.floor.0 >= COST_UNIT;
     out.push(kind + if has_floor { WITH_FLOOR } else { 0 });
-    if let Some(Target { bounds, latency_max, window }) = flow.target {
-        if let Bounds::AllBut { late_milli } = bounds {
-            varint::push(out, u64::from(late_milli));
-        }
-        varint::push(out, microseconds(latency_max));
-        if kind <= 2 {
-            varint::push(out, microseconds(window));
-        }
+    if let Some(target) = &flow.target {
+        encode_target(target, out);
     }
     if has_floor {
         varint::push(out, flow.floor.0 / COST_UNIT);
+    }
+}
+
+/// What follows the kind of a target.
+fn encode_target(target: &Target, out: &mut Vec<u8>) {
+    let Target { bounds, latency_max, window } = *target;
+    if let Bounds::AllBut { late_milli } = bounds {
+        varint::push(out, u64::from(late_milli));
+    }
+    varint::push(out, microseconds(latency_max));
+    if kind(target) <= 2 {
+        varint::push(out, microseconds(window));
     }
 }
 

@@ -208,7 +208,7 @@ mod tests {
         let rules = Rules { method: Method::Drg, period, depth: 16, threshold: period };
         let summary = Summary { host: HostId(2), period: 9, ..Summary::default() };
         let terms = Terms::new(Method::Drg, period);
-        let datagram = Datagram { device: DeviceId(7), terms, summary, cost: None };
+        let datagram = Datagram { device: DeviceId(7), terms, summary, ..Datagram::default() };
         let members = vec![HostId(1), HostId(2)];
         vec![
             Event::Seat { device: DeviceId(7), own: HostId(1), rules, members },

@@ -9,17 +9,21 @@
 //!  total: tenant u64, cost varint
 //! ```
 //!
+//! Behind the totals there may be what the gate's policy says of some tenants (`promises`).
+//!
 //! The group is the number of the name that servers whose shares count together have. Costs are in
 //! units of 1,024 of the gate's own, rounded down: since totals are told and not differences,
 //! nothing is lost by that.
 
 use evenkeel_core::control::name::{DeviceId, TenantName};
+use evenkeel_core::control::promise::Told;
 use evenkeel_core::control::service::Service;
 use evenkeel_core::control::summary::COST_UNIT;
 use evenkeel_core::ticket::Cost;
 
 use super::Malformed;
 use super::head::Head;
+use super::promises;
 use super::varint::{self, Varints};
 
 /// What every such datagram begins with.
@@ -32,6 +36,8 @@ pub struct ServiceDatagram {
     pub group: DeviceId,
     /// What a gate says.
     pub service: Service,
+    /// What its policy says of some tenants; it says so now and then.
+    pub told: Option<Told>,
 }
 
 /// Appends the body of a datagram.
@@ -48,6 +54,9 @@ pub fn encode(datagram: &ServiceDatagram, out: &mut Vec<u8>) {
         out.extend(tenant.0.to_be_bytes());
         varint::push(out, total.0 / COST_UNIT);
     }
+    if let Some(told) = &datagram.told {
+        promises::push(told, out);
+    }
 }
 
 /// A datagram, and what follows its figures.
@@ -57,8 +66,9 @@ pub(super) fn figures(body: &[u8]) -> Result<(ServiceDatagram, Varints<'_>), Mal
     let number = fields.u64("number")?;
     let period = fields.u64("period")?;
     let totals = (0..head.count).map(|_| decode_total(&mut fields)).collect::<Result<_, _>>()?;
+    let told = promises::read(&mut fields)?;
     let service = Service { host: head.host, incarnation, number, period, totals };
-    Ok((ServiceDatagram { group: head.device, service }, fields))
+    Ok((ServiceDatagram { group: head.device, service, told }, fields))
 }
 
 fn decode_total(fields: &mut Varints<'_>) -> Result<(TenantName, Cost), Malformed> {

@@ -8,8 +8,10 @@ use std::fmt::Write as _;
 use evenkeel_core::control::array_cost::{ArrayCost, Rate};
 use evenkeel_core::control::member::Method;
 use evenkeel_core::control::name::{DeviceId, TenantNumber};
+use evenkeel_core::control::promise::{NAME_BYTES_MAX, Promise, Rates, TOLD_MAX, Told};
 use evenkeel_core::control::summary::{FLOWS_MAX, FlowSummary, HostId, Summary};
 use evenkeel_core::control::target::Target;
+use evenkeel_core::sched::{Floor, Limit, Share};
 use evenkeel_core::ticket::Cost;
 use evenkeel_core::time::Span;
 use evenkeel_wire::exchange::{
@@ -65,7 +67,8 @@ fn usual() -> Datagram {
         flows: vec![strict, hog],
     };
     let terms = Terms::new(Method::Shares, Span::from_millis(200));
-    Datagram { device: DeviceId::named("site", "array"), terms, summary, cost: None }
+    let device = DeviceId::named("site", "array");
+    Datagram { device, terms, summary, ..Datagram::default() }
 }
 
 /// A gate that tells nothing but what requests take.
@@ -74,6 +77,17 @@ fn cost() -> Datagram {
     let write = Rate { fixed: Span::from_micros(90), rate_bytes: 300 << 20 };
     let cost = ArrayCost { load_s: 90, read, write, flush: Span::from_millis(1) };
     Datagram { cost: Some(cost), ..Datagram::default() }
+}
+
+/// A gate that tells nothing but what its policy says of two tenants, one with a long name.
+fn told() -> Datagram {
+    let floor = Floor { rate_iops: 500, rate_bytes: 1 << 20 };
+    let limit = Limit { rate_bytes: 200 << 20, ..Limit::default() };
+    let latency_goal = Span::from_millis(20);
+    let db = Share { weight_milli: 3000, floor, limit, latency_goal, ..Share::default() };
+    let long = "x".repeat(NAME_BYTES_MAX + 1);
+    let promises = vec![Promise::new("db-main", &db), Promise::new(&long, &Share::default())];
+    Datagram { told: Some(Told { begins: true, promises }), ..Datagram::default() }
 }
 
 fn percentile() -> Datagram {
@@ -89,6 +103,7 @@ fn shown() -> String {
         ("a percentile, and nothing happened", percentile()),
         ("nobody", Datagram::default()),
         ("what requests take", cost()),
+        ("what a policy says", told()),
     ];
     let mut text = String::new();
     for (name, datagram) in cases {
@@ -154,7 +169,17 @@ fn the_largest_summary_fits_the_bound() {
     let terms = Terms { period_ms: u32::MAX, ..Terms::default() };
     let dearest = Rate { fixed: Span(u64::MAX), rate_bytes: u64::MAX };
     let cost = ArrayCost { load_s: u32::MAX, read: dearest, write: dearest, flush: Span(u64::MAX) };
-    let datagram = Datagram { summary, terms, cost: Some(cost), ..Datagram::default() };
+    let rates = Rates { requests: u64::MAX, bytes: u64::MAX };
+    let promise = Promise {
+        tenant: TenantNumber(u32::MAX),
+        name: "x".repeat(NAME_BYTES_MAX),
+        weight_milli: u32::MAX,
+        target: most.target,
+        floor: rates,
+        limit: rates,
+    };
+    let told = Some(Told { begins: true, promises: vec![promise; TOLD_MAX] });
+    let datagram = Datagram { summary, terms, cost: Some(cost), told, ..Datagram::default() };
     let bytes = sealed(encoded(&datagram), [0; TAG_BYTES]);
     assert!(bytes.len() <= DATAGRAM_BYTES_MAX, "{}", bytes.len());
     let (body, _) = opened(&bytes).unwrap();
@@ -226,6 +251,31 @@ fn flow() -> impl Strategy<Value = FlowSummary> {
     )
 }
 
+fn rates() -> impl Strategy<Value = Rates> {
+    let none = Just(Rates::default());
+    let some = any::<(u64, u64)>().prop_map(|(requests, bytes)| Rates { requests, bytes });
+    prop_oneof![none, some]
+}
+
+fn promise() -> impl Strategy<Value = Promise> {
+    let name = "[a-zA-Z0-9 _\u{e4}\u{4e2d}-]{0,16}";
+    (any::<(u32, u32)>(), name, target(), rates(), rates()).prop_map(
+        |((tenant, weight_milli), name, target, floor, limit)| Promise {
+            tenant: TenantNumber(tenant),
+            name,
+            weight_milli,
+            target,
+            floor,
+            limit,
+        },
+    )
+}
+
+fn any_told() -> impl Strategy<Value = Told> {
+    let promises = proptest::collection::vec(promise(), 1..=TOLD_MAX);
+    (any::<bool>(), promises).prop_map(|(begins, promises)| Told { begins, promises })
+}
+
 fn any_array_cost() -> impl Strategy<Value = ArrayCost> {
     any::<(u32, [u64; 5])>().prop_map(|(load_s, [read, read_bytes, write, write_bytes, flush])| {
         let rate = |fixed, rate_bytes| Rate { fixed: Span(fixed), rate_bytes };
@@ -244,11 +294,12 @@ proptest! {
         (depth, period_ms) in any::<(u32, u32)>(),
         flows in proptest::collection::vec(flow(), 0..=FLOWS_MAX),
         cost in proptest::option::of(any_array_cost()),
+        told in proptest::option::of(any_told()),
     ) {
         let (host, device) = (HostId(host), DeviceId(device));
         let terms = Terms { method: Method::Parda, period_ms };
         let summary = Summary { host, incarnation, period, depth, flows };
-        let written = Datagram { device, terms, summary, cost };
+        let written = Datagram { device, terms, summary, cost, told };
         let bytes = encoded(&written);
         let read = decode(&bytes).unwrap();
         let mut expected = written;
@@ -267,7 +318,7 @@ proptest! {
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
     ) {
         if is_framed {
-            bytes = encoded(&Datagram { cost: cost().cost, ..usual() });
+            bytes = encoded(&Datagram { cost: cost().cost, told: told().told, ..usual() });
             for (index, byte) in changes {
                 let position = index.index(bytes.len());
                 bytes[position] = byte;

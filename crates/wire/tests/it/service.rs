@@ -2,8 +2,10 @@
 //! written, and refused if a single byte is not as it should be.
 
 use evenkeel_core::control::name::{DeviceId, TenantName};
+use evenkeel_core::control::promise::{Promise, Told};
 use evenkeel_core::control::service::{Service, TENANTS_MAX};
 use evenkeel_core::control::summary::HostId;
+use evenkeel_core::sched::Share;
 use evenkeel_core::ticket::Cost;
 use evenkeel_wire::exchange::proof::push;
 use evenkeel_wire::exchange::service::{ServiceDatagram, encode};
@@ -28,7 +30,7 @@ fn usual() -> ServiceDatagram {
             (TenantName::named("backup"), Cost(100_000_000)),
         ],
     };
-    ServiceDatagram { group: DeviceId::named("site", "array"), service }
+    ServiceDatagram { group: DeviceId::named("site", "array"), service, told: None }
 }
 
 fn decoded(bytes: &[u8]) -> Result<ServiceDatagram, Malformed> {
@@ -101,7 +103,7 @@ proptest! {
         let of = |(tenant, cost)| (TenantName(tenant), Cost(cost));
         let totals = totals.into_iter().map(of).collect();
         let service = Service { host: HostId(host), incarnation, number, period, totals };
-        let written = ServiceDatagram { group: DeviceId(group), service };
+        let written = ServiceDatagram { group: DeviceId(group), service, told: None };
         let bytes = encoded(&written);
         let read = decoded(&bytes).unwrap();
         let mut expected = written;
@@ -115,7 +117,9 @@ proptest! {
     fn hostile_bytes_are_refused_or_mean_what_they_say(
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
     ) {
-        let mut bytes = encoded(&usual());
+        let promises = vec![Promise::new("db", &Share::default())];
+        let told = Some(Told { begins: false, promises });
+        let mut bytes = encoded(&ServiceDatagram { told, ..usual() });
         for (index, byte) in changes {
             let position = index.index(bytes.len());
             bytes[position] = byte;

@@ -1,5 +1,7 @@
 //! The exchange with other gates as tables for people.
 
+use evenkeel_core::control::service::HELD_FOR;
+
 use super::time;
 use crate::status::{
     AgreedCost, Exchange, LineFound, MeetingServer, Peer, ServedElsewhere, SharedDevice,
@@ -55,7 +57,18 @@ fn group(group: &SharedGroup) -> String {
     } else {
         text += &terminal::table(&["TENANT", "SERVED BY OTHERS"], &rows);
     }
-    text
+    if let Some(seconds) = group.presumed_seconds {
+        text += &format!(
+            "others are not heard for {seconds:.0} s: they are taken to serve what they did, after \
+             {HELD_FOR} less and less\n"
+        );
+    }
+    text + &lines(&group.disagreements)
+}
+
+/// What other gates say otherwise, a line each.
+fn lines(disagreements: &[String]) -> String {
+    disagreements.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
 }
 
 fn peer(peer: &Peer) -> Vec<String> {
@@ -107,7 +120,7 @@ fn device(device: &SharedDevice) -> String {
     let SharedDevice { backend, array, control, slots, slots_all, reason, .. } = device;
     let called = if array == backend { String::new() } else { format!(" (array {array})") };
     if !device.is_divided {
-        return format!("\n{backend}{called}: {reason}\n");
+        return format!("\n{backend}{called}: {reason}\n{}", lines(&device.disagreements));
     }
     let mut text =
         format!("\n{backend}{called} by {control}: {slots} of {slots_all} slots; {reason}\n");
@@ -139,11 +152,12 @@ fn device(device: &SharedDevice) -> String {
         text += &terminal::table(&["TENANT", "THROUGH THIS GATE", "THROUGH ALL GATES"], &rows);
     }
     text += &device.cost.as_ref().map(cost).unwrap_or_default();
-    for disagreement in &device.disagreements {
-        text += &format!("{disagreement}\n");
-    }
+    text += &lines(&device.disagreements);
     if !device.unmet.is_empty() {
         text += &format!("targets that are not met: {}\n", device.unmet.join(", "));
+    }
+    if !device.below_floor.is_empty() {
+        text += &format!("below their floor: {}\n", device.below_floor.join(", "));
     }
     text
 }

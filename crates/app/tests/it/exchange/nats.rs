@@ -105,6 +105,47 @@ fn gates_meet_over_a_server_and_go_on_while_it_is_away() {
     wait_for_gates(&two, 3);
 }
 
+/// Requests per second of a tenant that has clients at one gate of two, each with a server of its
+/// own: 1,000 if totals count, since the other tenant has the other server, and 500 if not.
+fn narrow_per_s(scratch: &Scratch, options: &str) -> f64 {
+    let report = bench_of(scratch, "narrow", &format!("--depth 32 {options}"));
+    report["jobs"][0]["read"]["iops"].as_f64().expect("a rate")
+}
+
+#[test]
+fn totals_over_gates_are_kept_while_their_server_is_away() {
+    needs!("nbdkit", "nats-server");
+    let (scratch, other) = (Scratch::new(), Scratch::new());
+    let ((_one, near), (_two, far)) = (pipe(&scratch), pipe(&other));
+    let port = free_port();
+    let mut server = Server::start(&scratch, port);
+    let start = |folder: &Scratch, own: &str, uri: &str| {
+        Gate::start(folder, &policy_in_all_meeting(folder, uri, &meeting(own, port)))
+    };
+    let one = start(&scratch, "gate-1", &near);
+    let _two = start(&other, "gate-2", &far);
+    wait_for_connection(&one, true);
+    let presumed = || one.status()["exchange"]["groups"][0]["presumed_seconds"].as_f64();
+    std::thread::scope(|scope| {
+        for folder in [&scratch, &other] {
+            scope.spawn(|| bench_of(folder, "wide", "--depth 32 --runtime 26s"));
+        }
+        let before = narrow_per_s(&scratch, "--ramp 4s --runtime 3s");
+        assert!(before > 800.0 && presumed().is_none(), "{before} requests per second");
+        server.process.kill();
+        wait_for_connection(&one, false);
+        let meanwhile = narrow_per_s(&scratch, "--ramp 3s --runtime 4s");
+        assert!(meanwhile > 800.0, "{meanwhile} requests per second without the server");
+        assert!(presumed() > Some(3.0), "{:?}", presumed());
+        let shown = one.ctl(&["status"]);
+        assert!(shown.contains("they are taken to serve what they did"), "{shown}");
+        server = Server::start(&scratch, port);
+        wait_for("the other gate", || presumed().is_none().then_some(()));
+        let after = narrow_per_s(&scratch, "--ramp 2s --runtime 3s");
+        assert!(after > 800.0, "{after} requests per second with the server again");
+    });
+}
+
 #[test]
 fn what_strangers_publish_is_refused_and_counted() {
     needs!("nbdkit", "nats-server");
@@ -118,7 +159,7 @@ fn what_strangers_publish_is_refused_and_counted() {
     let mut body = Vec::new();
     let terms = Terms::new(Method::Slack, Span::from_millis(200));
     let device = DeviceId::named("test", "array");
-    encode(&Datagram { device, terms, summary, cost: None }, &mut body);
+    encode(&Datagram { device, terms, summary, ..Datagram::default() }, &mut body);
     let forged = sealed(body, [7; 16]);
     wait_for("the subscription and the refusals", || {
         server.publish("evenkeel.test.gate-2", &forged);

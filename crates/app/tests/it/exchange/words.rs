@@ -104,7 +104,7 @@ fn words_of_a_period(hosts: &[HostId], own: HostId, period: u64) -> Vec<(Span, V
         let device = DeviceId::named("test", "array");
         let terms = Terms::new(Method::Slack, length);
         let mut body = Vec::new();
-        encode(&Datagram { device, terms, summary, cost: None }, &mut body);
+        encode(&Datagram { device, terms, summary, ..Datagram::default() }, &mut body);
         let tag = hmac::sign(&key, &body);
         let tag = *tag.as_ref().first_chunk().expect("a tag has more bytes");
         (pace::offset(*host, own, window), sealed(body, tag))

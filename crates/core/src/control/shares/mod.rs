@@ -39,7 +39,7 @@ use super::latency::Estimator;
 use super::order::Order;
 use super::peers::Known;
 use super::summary::{FlowId, FlowSummary};
-use super::watch::Watch;
+use super::watch::{FloorWatch, Watch};
 use super::{Controller, Decision, Division, Due, View};
 use crate::sched::depth::periods::{Period, PeriodicDepth};
 use crate::ticket::Cost;
@@ -107,6 +107,7 @@ pub struct Shares {
     flows: BTreeMap<FlowId, Flow>,
     estimator: Estimator,
     watch: Watch,
+    floors: FloorWatch,
     search: PeriodicDepth,
     /// The depth in force, and for how many steps it has been.
     depth: u32,
@@ -134,6 +135,7 @@ impl Shares {
             flows: BTreeMap::new(),
             estimator: Estimator::default(),
             watch: Watch::default(),
+            floors: FloorWatch::default(),
             search: PeriodicDepth::new(options.depth_first, DEPTH_MIN),
             depth: options.depth_first,
             steps: 0,
@@ -254,6 +256,7 @@ impl Shares {
             weight_per_milli: weight(level),
             limit_ppm: ppm(1.0 / hosts),
             depth_next: self.search.depth(),
+            below_floor: self.floors.below(),
         }
     }
 }
@@ -343,6 +346,7 @@ impl Controller for Shares {
         self.note_flows(view, period_s);
         let is_whole = view.known.iter().all(|known| known.missed == 0);
         if is_whole {
+            self.floors.note(view, self.options.period);
             self.estimator.note(period_s, sums.slot_time_s, sums.completions as f64);
         }
         let bound = self.depth_of_targets(view);
@@ -362,6 +366,7 @@ impl Controller for Shares {
                 slots_milli: u64::from(self.options.slots_first) * 1000,
                 limit_ppm: ppm(1.0 / view.known.len().max(1) as f64),
                 depth_next: self.search.depth(),
+                below_floor: self.floors.below(),
                 ..Division::default()
             },
         };
