@@ -131,8 +131,11 @@ impl From<ResizeRefusal> for Refusal {
         let status = match error {
             ResizeRefusal::Policy(error) => return error.into(),
             ResizeRefusal::Unknown(_) => StatusCode::NOT_FOUND,
-            ResizeRefusal::Size { .. } | ResizeRefusal::Part(_) => StatusCode::UNPROCESSABLE_ENTITY,
-            ResizeRefusal::Volume(ResizeError::NotResizable(_)) => StatusCode::UNPROCESSABLE_ENTITY,
+            ResizeRefusal::Size { .. }
+            | ResizeRefusal::Part(_)
+            | ResizeRefusal::Volume(ResizeError::NotResizable(_)) => {
+                StatusCode::UNPROCESSABLE_ENTITY
+            }
             ResizeRefusal::Volume(_) => StatusCode::CONFLICT,
         };
         Self::new(status, error.to_string())

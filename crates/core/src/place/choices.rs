@@ -1,11 +1,11 @@
 //! What was chosen for each object of a volume, in two bits.
 //!
 //! With this map nobody has to look for an object: not on reads, not on writes after the first, not
-//! after a restart. It takes 64 KiB for a TiB in objects of 4 MiB that are all written, in pages that
-//! fit a block of 4 KiB beside 64 bytes that say what it is; where nothing was written it takes
-//! nothing. A choice must be durable before the first byte of its object is written; then a crash
-//! leaves at worst a choice without an object, which reads as zeroes like any other object that
-//! nobody wrote.
+//! after a restart. It takes 64 KiB for a TiB in objects of 4 MiB that are all written, in pages
+//! that fit a block of 4 KiB beside 64 bytes that say what it is; where nothing was written it
+//! takes nothing. A choice must be durable before the first byte of its object is written; then a
+//! crash leaves at worst a choice without an object, which reads as zeroes like any other object
+//! that nobody wrote.
 
 use std::collections::BTreeSet;
 

@@ -260,7 +260,7 @@ impl Ceph {
     pub fn is_volume_of(&self, other: &Self) -> bool {
         let Self { ceiling_milli, fence, shape, .. } = *other;
         let shape = pooled::Shape { size_bytes: shape.size_bytes, ..self.shape };
-        Self { ceiling_milli, fence, shape, ..self.clone() } == *other
+        Self { shape, ceiling_milli, fence, ..self.clone() } == *other
     }
 }
 

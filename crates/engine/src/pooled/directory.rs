@@ -1,13 +1,13 @@
 //! Which pages of the choices a pool has: a bit for each.
 //!
 //! ```text
-//! "evenkeel pages 1" | page 0 in the lowest bit of the first byte, 7 in its highest, 8 in the next ..
+//! "evenkeel pages 1" | page 0 in the lowest bit of the first byte, 7 in its highest, 8 in the next
 //! ```
 //!
-//! A page that is not listed was never in force: of its objects none was written. One that is listed
-//! and missing is lost, and its objects have to be looked for. A page is listed after it was stored,
-//! and counts from then on; so a crash leaves at worst a page that is not listed, of whose choices none
-//! has an object.
+//! A page that is not listed was never in force: of its objects none was written. One that is
+//! listed and missing is lost, and its objects have to be looked for. A page is listed after it was
+//! stored, and counts from then on; so a crash leaves at worst a page that is not listed, of whose
+//! choices none has an object.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -157,9 +157,9 @@ impl Head {
     }
 
     /// The head of a volume once `owner` has it, after what was found: none if it is new, and then
-    /// of this shape. Whoever had it and did not let go is a former owner from then on. Returns besides the
-    /// address of the oldest, if there are more than a head tells of: the OSDs must refuse that one
-    /// for good.
+    /// of this shape. Whoever had it and did not let go is a former owner from then on. Returns
+    /// besides the address of the oldest, if there are more than a head tells of: the OSDs must
+    /// refuse that one for good.
     pub fn taken(found: Option<Self>, shape: Shape, owner: &str) -> (Self, Option<String>) {
         let before = found.as_ref().and_then(Self::owner_address).map(str::to_owned);
         let ours = address_of(owner);

@@ -354,7 +354,8 @@ mod tests {
     fn a_manager_that_was_just_started_tells_nothing_new() {
         let map = |up: &str| {
             format!(
-                r#"{{"epoch":7,"full_ratio":0.95,"pools":[{{"pool":1,"type":1,"size":1,"pg_num":3}}],
+                r#"{{"epoch":7,"full_ratio":0.95,
+                "pools":[{{"pool":1,"type":1,"size":1,"pg_num":3}}],
                 "osds":[{{"osd":0,"in":1,"state":["exists","up"]}},
                 {{"osd":1,"in":1,"state":["exists"{up}]}}]}}"#
             )

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use evenkeel_core::time::{Nanos, Span};
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
 use crate::clock::{Clock, duration};
@@ -254,10 +255,7 @@ pub(crate) async fn live(
             }
             Message::Open { plan, target, reply } => {
                 let worker = Rc::clone(&worker);
-                spawn_local(async move {
-                    // A client that has gone meanwhile does not wait for the answer.
-                    let _ = reply.send(worker.describe(&plan, &target).await);
-                });
+                answer(reply, async move { worker.describe(&plan, &target).await });
             }
             Message::Arrive(arrival) => {
                 spawn_local(Rc::clone(&worker).receive(*arrival));
@@ -279,27 +277,21 @@ pub(crate) async fn live(
             }
             Message::ChangeVolume { store, order, reply } => {
                 let worker = Rc::clone(&worker);
-                spawn_local(async move {
-                    let _ = reply.send(worker.change_volume(&store, order).await);
-                });
+                answer(reply, async move { worker.change_volume(&store, order).await });
             }
             Message::Scrub { store, order, reply } => {
                 let _ = reply.send(worker.scrub(&store, order));
             }
             Message::Care { volume, care, reply } => {
                 let worker = Rc::clone(&worker);
-                spawn_local(async move {
-                    let _ = reply.send(worker.care(volume, care).await);
-                });
+                answer(reply, async move { worker.care(volume, care).await });
             }
             Message::Claim { volume, reply } => {
                 let _ = reply.send(worker.claim(&volume));
             }
             Message::Resize { volume, size_bytes, reply } => {
                 let worker = Rc::clone(&worker);
-                spawn_local(async move {
-                    let _ = reply.send(worker.resize_pool(&volume, size_bytes).await);
-                });
+                answer(reply, async move { worker.resize_pool(&volume, size_bytes).await });
             }
             Message::Stop { grace } => {
                 worker.stop(grace).await;
@@ -308,6 +300,13 @@ pub(crate) async fn live(
             }
         }
     }
+}
+
+/// Answers when the work is done. Whoever asked may have gone meanwhile, and waits for no answer.
+fn answer<T: 'static>(reply: oneshot::Sender<T>, work: impl Future<Output = T> + 'static) {
+    spawn_local(async move {
+        let _ = reply.send(work.await);
+    });
 }
 
 /// How long ago `earlier` was.

@@ -19,6 +19,8 @@ use crate::harness::skip::needs;
 use crate::harness::target::Target;
 use crate::harness::{Scratch, noise, wait_for};
 
+const MIB: u64 = 1 << 20;
+
 /// Whether the pool has an object.
 fn has(staged: &Staged, object: &str) -> bool {
     block_on(staged.pool.size_of(object)).expect("a runtime").is_ok()
@@ -102,7 +104,6 @@ fn size_of(target: &Target) -> u64 {
 #[test]
 fn a_volume_grows_and_shrinks_while_clients_use_it_and_the_gate_is_killed() {
     needs!("ceph-mon", "ceph-mgr", "ceph-osd", "fio");
-    const MIB: u64 = 1 << 20;
     let staged = Staged::new(1024);
     let scratch = Scratch::new();
     let mut gate = Gate::start(&scratch, &staged.policy("size = \"64 MiB\""));
@@ -144,7 +145,6 @@ fn a_volume_grows_and_shrinks_while_clients_use_it_and_the_gate_is_killed() {
 
 /// From 224 MiB to 200, and to 96.
 fn shrink(gate: &Gate, staged: &Staged, target: &Target) {
-    const MIB: u64 = 1 << 20;
     let mut client = opened(target);
     assert_eq!(client.write(100 * MIB, &noise(1, 1 << 20)), Ok(()));
     let (status, said) = gate.try_ctl(&["export", "resize", "disk", "200 MiB"]);

@@ -23,7 +23,7 @@ fn a_thin_server_that_is_full_is_passed_over_and_named_once() {
     let gate = Gate::start(&scratch, &policy_over(&servers, "prefer = [\"space\"]\n"));
     let mut client = opened(&gate.plain("disk"));
     small.fill_but(1 << 20);
-    let data = |object: u64| noise(object, OBJECT_BYTES as usize);
+    let data = |object: u64| noise(object, 64 << 10);
     let outcomes: Vec<_> =
         (0..160).map(|object| client.write(object * OBJECT_BYTES, &data(object))).collect();
     let failed = outcomes.iter().filter(|outcome| **outcome == Err(NO_SPACE)).count();

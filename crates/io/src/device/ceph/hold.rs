@@ -188,8 +188,8 @@ impl Hold {
         }
     }
 
-    /// Whether the volume is still there, in the pool that it was opened in. It is lost if not; what
-    /// cannot be asked now is in doubt, and does not count as there.
+    /// Whether the volume is still there, in the pool that it was opened in. It is lost if not;
+    /// what cannot be asked now is in doubt, and does not count as there.
     pub(super) async fn is_there(&self) -> bool {
         let connection = self.guarded.connection();
         let outcome = match connection.look(&self.lock.object).await {

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! grow     head -> choices -> clients that come from now on see it
-//! shrink   end announced -> what came before it has ended -> nothing lies beyond? -> what is left of
-//!          objects there removed -> head -> choices
+//! shrink   end announced -> what came before it has ended -> nothing lies beyond?
+//!          -> what is left of objects there removed -> head -> choices
 //! ```
 //!
-//! A volume grows at once, and by a policy that says so. It shrinks at the operator's word alone, and
-//! where nothing lies beyond the new end. Objects there that clients have discarded are removed
+//! A volume grows at once, and by a policy that says so. It shrinks at the operator's word alone,
+//! and where nothing lies beyond the new end. Objects there that clients have discarded are removed
 //! before the head says so: nobody will know of them later, and what is left of one would be read
 //! again once the volume has grown.
 

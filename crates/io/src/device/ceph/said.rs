@@ -1,5 +1,5 @@
-//! What was said in the log, so that what is tried again and again is said once for each reason, and
-//! of what fails by the thousand one in each second.
+//! What was said in the log, so that what is tried again and again is said once for each reason,
+//! and of what fails by the thousand one in each second.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
