@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use evenkeel_io::rados::Whom;
+use evenkeel_io::rados::{OsdUse, Whom};
 use evenkeel_io::store::block_on;
 use serde_json::json;
 
@@ -80,6 +80,53 @@ fn a_pool_at_its_quota_stops_what_needs_room_and_nothing_else() {
     }
     wait_for("room", || write(&mut client, end + 1).is_ok().then_some(()));
     wait_for("the gate to know", || trouble(&gate).is_empty().then_some(()));
+}
+
+/// Fills the OSDs with objects of others, until one counts as full; their names.
+fn fill_osds(staged: &Staged) -> Vec<String> {
+    let deadline = Instant::now() + Duration::from_mins(1);
+    let mut names = Vec::new();
+    while staged.pool.cluster().pool_status(staged.pool.id()).expect("it is there").full.is_none() {
+        assert!(Instant::now() < deadline, "no OSD counts as full");
+        let uses = staged.pool.cluster().osd_uses().expect("the manager tells");
+        let part = |one: &OsdUse| one.used_bytes as f64 / one.capacity_bytes as f64;
+        // What is written now is told a second later.
+        let is_close = uses.iter().any(|one| part(one) > 0.85);
+        let bytes = if is_close { 128 << 10 } else { 1 << 20 };
+        let name = format!("others.{}", names.len());
+        let written = block_on(staged.pool.write_full(&name, &noise(1, bytes)));
+        if written.expect("a runtime").is_ok() {
+            names.push(name);
+        }
+        std::thread::sleep(Duration::from_millis(if is_close { 150 } else { 20 }));
+    }
+    names
+}
+
+#[test]
+fn a_full_osd_stops_what_needs_room_and_nothing_else() {
+    needs!("ceph-mon", "ceph-mgr", "ceph-osd");
+    let staged = Staged::new(96);
+    let scratch = Scratch::new();
+    let mut gate = Gate::start(&scratch, &staged.policy("size = \"64 MiB\"\nceiling = 0.94"));
+    let mut client = opened(&gate.plain("disk"));
+    (0..OBJECTS).for_each(|object| assert_eq!(write(&mut client, object), Ok(())));
+    let names = fill_osds(&staged);
+    wait_for("the full OSD to be named", || {
+        trouble(&gate).contains("is full, since osd.").then_some(())
+    });
+    let until = Instant::now() + Duration::from_secs(8);
+    while Instant::now() < until {
+        goes_on(&mut client, OBJECTS);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    gate.kill_and_restart();
+    let mut client = opened(&gate.plain("disk"));
+    goes_on(&mut client, OBJECTS);
+    for name in names {
+        block_on(staged.pool.remove(&name)).expect("a runtime").expect("it is there");
+    }
+    wait_for("room", || write(&mut client, OBJECTS + 1).is_ok().then_some(()));
 }
 
 /// Reads, and writes to what is there.

@@ -27,7 +27,8 @@ fn a_thin_server_that_is_full_is_passed_over_and_named_once() {
     let outcomes: Vec<_> =
         (0..160).map(|object| client.write(object * OBJECT_BYTES, &data(object))).collect();
     let failed = outcomes.iter().filter(|outcome| **outcome == Err(NO_SPACE)).count();
-    assert!((1..=3).contains(&failed), "{failed}: {outcomes:?}");
+    // One object in sixteen has no candidate on another server; a quarter would fail if it went on.
+    assert!((1..=20).contains(&failed), "{failed}: {outcomes:?}");
     assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 160 - failed);
     for (object, _) in (0..).zip(&outcomes).filter(|(_, outcome)| outcome.is_ok()) {
         assert_eq!(client.read(object * OBJECT_BYTES, 512), Ok(data(object)[..512].to_vec()));
