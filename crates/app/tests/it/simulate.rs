@@ -255,6 +255,22 @@ fn response_times_across_hosts_are_kept_best_by_ours() {
     }
 }
 
+/// Shares over hosts as PARDA's authors have them, which ours keep more closely.
+#[test]
+fn shares_over_hosts_hold_as_in_the_paper_on_parda() {
+    let scratch = Scratch::new();
+    let arguments = ["reproduce", "drg", "--only", "hosts", "--quick", "--json"];
+    let (status, output) = finish(scratch.path(), EVENKEEL, &arguments, LONG);
+    assert_eq!(status.code(), Some(0), "{output}");
+    let start = output.find("\n{").expect("a document after the talk");
+    let document = document(&output[start..]);
+    let claims = document["claims"].as_array().expect("claims");
+    assert_eq!(claims.len(), 35, "{claims:?}");
+    let find = |id: &str| claims.iter().find(|claim| claim["id"] == id).expect("it is there");
+    assert!(find("hosts-sioc-shares")["value"].as_f64() < Some(0.02));
+    assert!(find("hosts-sioc-no-control")["value"].as_f64() > Some(1.0));
+}
+
 /// The reporting seeds of `--seed 0` would be those that the load was fitted on.
 #[test]
 fn claims_are_never_judged_on_the_seeds_of_the_fit() {

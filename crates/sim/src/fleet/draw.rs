@@ -10,7 +10,7 @@ use evenkeel_core::sched::Share;
 use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Span;
 
-use super::{Asks, Client, Fleet};
+use super::{Asks, Client, Fleet, Hosts};
 use crate::control::exchange::Way;
 use crate::depths::device::Drawn;
 use crate::device::Device;
@@ -30,7 +30,8 @@ pub fn draw(seed: u64, method: Method, length: Span) -> (Fleet, impl Device + us
     let lost_milli = [0, 0, 50, 200, 500][pick(&mut prng, 5)];
     let way = Way { delay: Span::from_millis(prng.below(40)), lost_milli, twice_milli: 20 };
     let device = Drawn::draw(&mut prng);
-    (Fleet { gates, tenants, clients, method, length, way, cuts: Vec::new(), seed }, device)
+    let (hosts, cuts) = (Hosts::default(), Vec::new());
+    (Fleet { gates, tenants, clients, method, hosts, length, way, cuts, seed }, device)
 }
 
 fn pick(prng: &mut Prng, count: u64) -> usize {

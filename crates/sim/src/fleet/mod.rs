@@ -12,6 +12,7 @@
 
 mod client;
 pub mod draw;
+pub mod parda;
 mod world;
 
 use evenkeel_core::control::member::Method;
@@ -33,6 +34,8 @@ pub struct Fleet {
     pub clients: Vec<Client>,
     /// Who decides the slots.
     pub method: Method,
+    /// How its hosts do.
+    pub hosts: Hosts,
     /// How long it runs, in whole seconds.
     pub length: Span,
     /// What happens to words.
@@ -41,6 +44,25 @@ pub struct Fleet {
     pub cuts: Vec<Cut>,
     /// Seed of the clients and of the way.
     pub seed: u64,
+}
+
+/// What the hosts of a fleet have in common beside their method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hosts {
+    /// The latency that PARDA holds the device at.
+    pub threshold: Span,
+    /// Slots of all hosts together under request windows, and of each until its first decision
+    /// under the others.
+    pub depth: u32,
+    /// Inside a host tenants have its slots by their shares, under a method too that leaves that to
+    /// the host: PARDA's have start-time fair queuing.
+    pub is_fair_inside: bool,
+}
+
+impl Default for Hosts {
+    fn default() -> Self {
+        Self { threshold: Span::from_millis(30), depth: 4, is_fair_inside: false }
+    }
 }
 
 /// What a tenant got in a second.
@@ -54,6 +76,8 @@ pub struct Second {
     pub response: Span,
     /// The longest.
     pub longest: Span,
+    /// The sum of their times at the device.
+    pub device: Span,
 }
 
 /// What came of a run.
@@ -86,6 +110,7 @@ impl Record {
             cost_ns: sum.cost_ns + second.cost_ns,
             response: sum.response + second.response,
             longest: sum.longest.max(second.longest),
+            device: sum.device + second.device,
         })
     }
 

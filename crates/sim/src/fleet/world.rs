@@ -1,10 +1,10 @@
 //! The run itself: events in the order of their instants.
 
-use evenkeel_core::control::Decision;
 use evenkeel_core::control::member::{Member, Rules};
 use evenkeel_core::control::pace;
-use evenkeel_core::control::shared::{Enforcement, SharedQueue};
+use evenkeel_core::control::shared::{Discipline, Enforcement, SharedQueue};
 use evenkeel_core::control::summary::{HostId, Summary};
+use evenkeel_core::control::{Decision, Division};
 use evenkeel_core::id::TenantId;
 use evenkeel_core::prng::Prng;
 use evenkeel_core::sched::{Next, Scheduler};
@@ -21,9 +21,6 @@ const SECOND: Span = Span::from_secs(1);
 
 /// Bytes of the device that clients use.
 const REGION_BYTES: u64 = 16 << 30;
-
-/// Slots of a gate until its first decision.
-const SLOTS_FIRST: u32 = 4;
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
@@ -42,6 +39,8 @@ enum Event {
 struct Request {
     client: usize,
     arrival: Nanos,
+    /// When the device got it; none while it waits.
+    sent: Option<Nanos>,
     ticket: Ticket,
 }
 
@@ -137,7 +136,8 @@ impl<'a, D: Device> World<'a, D> {
             cost: self.cost.cost(client.kind, client.size_bytes),
             cost_elsewhere: evenkeel_core::ticket::Cost(0),
         };
-        self.requests[slot as usize] = Some(Request { client: index, arrival: now, ticket });
+        self.requests[slot as usize] =
+            Some(Request { client: index, arrival: now, sent: None, ticket });
         let gate = client.gate as usize;
         self.gates[gate].queue.enqueue(now, ticket);
         self.fill(now, gate);
@@ -149,6 +149,8 @@ impl<'a, D: Device> World<'a, D> {
             match self.gates[gate].queue.poll(now) {
                 Next::Dispatch(ticket) => {
                     let Ticket { slot: tag, kind, size_bytes: length, .. } = ticket;
+                    let request = self.requests[tag as usize].as_mut();
+                    request.expect("it waits").sent = Some(now);
                     let offset = self.prng.below(REGION_BYTES / length) * length;
                     self.device.submit(now, Op { tag, kind, offset, length });
                     self.wake_device(now);
@@ -182,7 +184,7 @@ impl<'a, D: Device> World<'a, D> {
     fn finish(&mut self, now: Nanos, tag: u32) {
         let request = self.requests[tag as usize].take().expect("the device has it");
         self.free.push(tag);
-        let Request { client: index, arrival, ticket } = request;
+        let Request { client: index, arrival, sent, ticket } = request;
         let client = &self.fleet.clients[index];
         let second = usize::try_from(now.0 / SECOND.0).expect("a finite run");
         let book = &mut self.record.tenants[client.tenant as usize][second];
@@ -190,6 +192,7 @@ impl<'a, D: Device> World<'a, D> {
         book.completions += 1;
         book.cost_ns += ticket.cost.0;
         book.response += response;
+        book.device += sent.map_or(Span::ZERO, |at| Span(now.since(at).0));
         book.longest = book.longest.max(response);
         let gate = client.gate as usize;
         self.gates[gate].queue.complete(now, ticket);
@@ -226,7 +229,7 @@ impl<'a, D: Device> World<'a, D> {
             let gate = &mut self.gates[index];
             let own = gate.own.take().expect("a period has ended at every gate");
             let outcome = gate.member.decide(own);
-            gate.queue.decide(now, &outcome.decision);
+            gate.queue.decide(now, &inside(self.fleet, &outcome.decision));
             slots_milli.push(slots(&outcome.decision));
             if index == 0 {
                 self.record.depths.push(outcome.decision.slots_all);
@@ -236,6 +239,19 @@ impl<'a, D: Device> World<'a, D> {
         }
         self.record.slots_milli.push(slots_milli);
     }
+}
+
+/// What a host does with a decision: where it is fair inside, its slots are its tenants' by share.
+fn inside(fleet: &Fleet, decision: &Decision) -> Decision {
+    let mut decision = decision.clone();
+    if fleet.hosts.is_fair_inside && decision.division.is_none() {
+        decision.division = Some(Division {
+            slots_milli: u64::from(decision.slots) * 1000,
+            weight_per_milli: 1,
+            ..Division::default()
+        });
+    }
+    decision
 }
 
 /// Counts tenants that are said to be below their floor; a queue that is given no numbers counts
@@ -258,13 +274,14 @@ impl Gate {
         let rules = Rules {
             method: fleet.method,
             period: Span::from_millis(200),
-            depth: SLOTS_FIRST,
-            threshold: Span::from_millis(30),
+            depth: fleet.hosts.depth,
+            threshold: fleet.hosts.threshold,
         };
-        let discipline = fleet.method.discipline();
+        let discipline =
+            if fleet.hosts.is_fair_inside { Discipline::Weight } else { fleet.method.discipline() };
         let host = HostId(gate);
         let mut queue =
-            SharedQueue::new(Nanos::ZERO, host, discipline, SLOTS_FIRST, Enforcement::Yes);
+            SharedQueue::new(Nanos::ZERO, host, discipline, fleet.hosts.depth, Enforcement::Yes);
         for (id, share) in (0..).zip(&fleet.tenants) {
             queue.configure(Nanos::ZERO, TenantId(id), *share);
         }

@@ -9,7 +9,7 @@ use evenkeel_sim::device::simple::Constant;
 use evenkeel_sim::device::spec::ConstantSpec;
 use evenkeel_sim::device::{Device, Op, Step};
 use evenkeel_sim::fleet::draw::draw;
-use evenkeel_sim::fleet::{Asks, Client, Fleet, Record};
+use evenkeel_sim::fleet::{Asks, Client, Fleet, Hosts, Record};
 
 use crate::depths::percentile;
 
@@ -41,6 +41,7 @@ fn fleet(gates: u32, tenants: &[Share], clients: &[Client]) -> Fleet {
         tenants: tenants.to_vec(),
         clients: clients.to_vec(),
         method: Method::Shares,
+        hosts: Hosts::default(),
         length: Span::from_secs(20),
         way: Way { delay: Span::from_millis(1), ..Way::default() },
         cuts: Vec::new(),

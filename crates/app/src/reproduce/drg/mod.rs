@@ -7,9 +7,11 @@
 //!
 //! In virtual time: the controllers are those of the product, the array is the simulator's. The
 //! load is fitted on one set of seeds ([`load`]) and the claims are judged on another ([`runs`]).
-//! And live: gates that exchange their summaries over a network ([`live`]).
+//! Shares over hosts, which PARDA and what became of it claim, stand beside that ([`hosts`]). And
+//! live: gates that exchange their summaries over a network ([`live`]).
 
 mod figures;
+mod hosts;
 mod live;
 mod load;
 mod reference;
@@ -46,6 +48,8 @@ pub(super) struct DrgOptions {
 enum Part {
     /// The paper's experiment, in virtual time.
     Simulated,
+    /// PARDA's claims on shares over hosts, in virtual time.
+    Hosts,
     /// The search for the load of that experiment, without any controller.
     Fit,
     /// Four gates before one disk. Needs qemu-nbd, network namespaces and some minutes.
@@ -103,6 +107,11 @@ pub(super) fn run(options: &DrgOptions) -> anyhow::Result<Exit> {
         let claims = load::search(&reference, scope.seeds);
         return claim::show("drg", options, &claims, "PAPER");
     }
+    if *only == Some(Part::Hosts) {
+        terminal::say("PARDA (FAST 2009): shares over hosts before one simulated array");
+        let claims = hosts::claims(&reference, options.quick, number);
+        return claim::show("drg", options, &claims, "PAPER");
+    }
     let reference::Capacity { slots, latency_ms } = reference.capacity;
     terminal::say(&format!(
         "DRG (2011): four workloads on eight simulated Cheetah 9LP, {latency_ms:.0} ms at {slots} \
@@ -118,6 +127,9 @@ pub(super) fn run(options: &DrgOptions) -> anyhow::Result<Exit> {
     };
     if let Some(OnSeeds { fails, .. }) = &fitting {
         terminal::say(&format!("claims that fail on the fitting seeds: {}", listed(fails)));
+    }
+    if only.is_none() {
+        claims.extend(hosts::claims(&reference, options.quick, number));
     }
     if only.is_none() && find_qemu_nbd().is_ok() {
         claims.extend(live::claims(options)?);
