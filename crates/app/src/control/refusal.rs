@@ -133,6 +133,7 @@ impl From<ResizeRefusal> for Refusal {
             ResizeRefusal::Unknown(_) => StatusCode::NOT_FOUND,
             ResizeRefusal::Size { .. }
             | ResizeRefusal::Part(_)
+            | ResizeRefusal::Other { .. }
             | ResizeRefusal::Volume(ResizeError::NotResizable(_)) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }

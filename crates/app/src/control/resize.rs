@@ -1,7 +1,7 @@
 //! Another size for the volume behind an export, while clients use it.
 
 use evenkeel_core::bytes::Bytes;
-use evenkeel_engine::policy::{Policy, Source};
+use evenkeel_engine::policy::{Export, Policy, Source};
 use evenkeel_io::gate::ResizeError;
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +35,14 @@ pub enum ResizeRefusal {
          which"
     )]
     Part(String),
+    /// Another export would lose a part of what it shows.
+    #[error("export `{name}` of the same volume reaches up to {}: shrink that first", Bytes(*.end))]
+    Other {
+        /// Its name.
+        name: String,
+        /// Where it ends in the volume.
+        end: u64,
+    },
     /// The volume keeps its size.
     #[error(transparent)]
     Volume(#[from] ResizeError),
@@ -60,6 +68,7 @@ impl Control {
             return Err(ResizeRefusal::Part(export.to_owned()));
         }
         let name = known.backend.clone();
+        refuse_to_cut(&policy, &name, size_bytes)?;
         let resized = self.gate.resize(&name, size_bytes).await?;
         let backend = policy.backends.iter_mut().find(|backend| backend.name == name);
         if let Some(Source::Ceph(volume)) = backend.map(|backend| &mut backend.source) {
@@ -68,6 +77,16 @@ impl Control {
         self.gate.reload(policy).await.map_err(ApplyError::from)?;
         Ok(resized)
     }
+}
+
+/// Refuses a size of a backend that an export of it reaches beyond.
+fn refuse_to_cut(policy: &Policy, backend: &str, size_bytes: u64) -> Result<(), ResizeRefusal> {
+    let end = |export: &Export| {
+        let end = export.offset_bytes.saturating_add(export.size_bytes.unwrap_or(0));
+        (export.backend == backend && end > size_bytes).then_some(end)
+    };
+    let cut = policy.exports.iter().find_map(|export| Some((export, end(export)?)));
+    cut.map_or(Ok(()), |(export, end)| Err(ResizeRefusal::Other { name: export.name.clone(), end }))
 }
 
 /// What to say of it.

@@ -31,6 +31,8 @@ pub(super) struct Context {
     pub(super) cluster: Arc<Cluster>,
     pub(super) raw: RawPool,
     under_way: Arc<UnderWay>,
+    /// Locks and heads under way: nothing of them takes effect once the lock is let go of.
+    keeping: Arc<UnderWay>,
 }
 
 // SAFETY: calls on a context may come from any thread, and from several at a time; what must not
@@ -52,7 +54,8 @@ impl Drop for Context {
 pub(super) enum WhenFull {
     /// It fails; what takes no more room than before is carried out.
     Fail = FULL_TRY,
-    /// It is carried out: a few bytes without which the volume could not even be read.
+    /// It is carried out: locks and heads, a few bytes without which the volume could not even be
+    /// read.
     Proceed = FULL_FORCE,
 }
 
@@ -111,8 +114,9 @@ impl Pool {
         check(result, || format!("pool {name:?}")).map_err(|error| {
             if error.is_missing() { RadosError::NoPool(name.to_owned()) } else { error }
         })?;
-        let (cluster, under_way) = (Arc::clone(cluster), Arc::default());
-        let context = Arc::new(Context { cluster, raw, under_way });
+        let (under_way, keeping) = (Arc::default(), Arc::default());
+        let context = Context { cluster: Arc::clone(cluster), raw, under_way, keeping };
+        let context = Arc::new(context);
         Ok(Self { context, name: name.to_owned() })
     }
 
@@ -140,14 +144,16 @@ impl Pool {
         });
     }
 
-    /// Whether no asynchronous call is under way.
+    /// Whether no asynchronous call is under way that may still take effect once the lock is let go
+    /// of.
     pub fn is_idle(&self) -> bool {
         self.context.under_way.is_empty()
     }
 
     fn cancel_all(&self) {
-        let Context { cluster, raw, under_way } = &*self.context;
+        let Context { cluster, raw, under_way, keeping } = &*self.context;
         under_way.cancel_all(cluster.library, *raw);
+        keeping.cancel_all(cluster.library, *raw);
     }
 
     /// Its name.
@@ -352,7 +358,10 @@ impl Pool {
     ) -> Result<(), RadosError> {
         let library = self.context.cluster.library;
         let name: CString = text(object)?;
-        let under_way = Arc::clone(&self.context.under_way);
+        let under_way = match when_full {
+            WhenFull::Fail => Arc::clone(&self.context.under_way),
+            WhenFull::Proceed => Arc::clone(&self.context.keeping),
+        };
         let (_change, result) = call((library, &under_way), change, what, |completion, change| {
             let (raw, pool) = (change.raw, change.context.raw);
             // SAFETY: the change stays until the call is over, since `call` owns it; the library

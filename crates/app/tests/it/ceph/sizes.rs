@@ -150,6 +150,12 @@ fn shrink(gate: &Gate, staged: &Staged, target: &Target) {
     let (status, said) = gate.try_ctl(&["export", "resize", "disk", "200 MiB"]);
     assert!(!status.success() && said.contains("there is data beyond that end"), "{said}");
     assert_eq!(client.write(223 * MIB, &noise(2, 4096)), Ok(()), "all is as it was");
+    gate.ctl(&["export", "add", "part", "--offset", "200 MiB", "--size", "8 MiB"]);
+    for (export, refusal) in [("disk", "export `part` of the same"), ("part", "is a part of its")] {
+        let (status, said) = gate.try_ctl(&["export", "resize", export, "200 MiB"]);
+        assert!(!status.success() && said.contains(refusal), "{said}");
+    }
+    gate.ctl(&["export", "remove", "part"]);
     for object in 96..224 {
         assert_eq!(client.trim(object * MIB, 1 << 20), Ok(()));
     }

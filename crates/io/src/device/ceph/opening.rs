@@ -174,8 +174,10 @@ impl CephVolume {
         let question =
             format!("{lost}; `evenkeel ctl claim {}` makes a new, empty volume", self.name);
         if !self.word.ask(&question) {
-            // What stands for the pool by the time of the next attempt is to be looked at anew.
-            self.disconnect();
+            if connection.what_became().await?.is_some() {
+                // Whatever has this name by the next attempt is another pool.
+                self.disconnect();
+            }
             return Err(question.into());
         }
         tracing::warn!(volume = self.name, lost, "made anew at the operator's word");

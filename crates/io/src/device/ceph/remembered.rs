@@ -30,7 +30,7 @@ pub(super) struct Remembered {
 impl Remembered {
     /// What the folder knows of a volume.
     pub(super) fn new(folder: Option<&Path>, source: &policy::Ceph) -> Self {
-        let name = format!("{}/{}", source.pool, source.volume);
+        let name = format!("{}/{} {}", source.pool, source.volume, source.conf.display());
         let file = folder.map(|folder| file_of(folder, "ceph", &name));
         Self { file, place: RefCell::new(None) }
     }
