@@ -163,7 +163,10 @@ impl Opened {
 
     /// What to say if it is not known whether the volume is ours.
     pub(super) fn doubt(&self) -> Option<String> {
-        self.hold.doubt()
+        let doubt = self.hold.doubt()?;
+        // Beyond its last ratio an OSD carries nothing out any more, not even locks.
+        let full = self.osds.borrow().full(&self.source.pool);
+        Some(full.map_or_else(|| doubt.clone(), |full| format!("{full}; {doubt}")))
     }
 
     /// What to say of what is not served, or of room that runs out.
