@@ -63,7 +63,8 @@ fn steps(options: &Options, found: &setup::Found, skips_file: &Path) -> Result<V
         Step::new("house rules", tidy::run),
         Step::new("layers", layers::run),
         cargo("lints", "clippy --locked --workspace --all-features --all-targets -- -D warnings"),
-        cargo("a build without features", "check --locked"),
+        cargo("the build that the README makes", "check --locked"),
+        cargo("a build without features", "check --locked --no-default-features"),
     ];
     let fuzz_seconds = options.fuzz_seconds();
     let fuzzes = fuzz_seconds > 0 && found.has_cargo_fuzz();

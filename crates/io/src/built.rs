@@ -29,11 +29,10 @@ impl Feature {
 
     /// How to get it.
     pub fn remedy(self) -> String {
-        let name = match self {
-            Self::Nats => "nats",
-            Self::Etcd => "etcd",
-        };
-        format!("build it with `cargo build --release --features {name}`")
+        match self {
+            Self::Nats => "build it without `--no-default-features`".to_owned(),
+            Self::Etcd => "build it with `cargo build --release --features etcd`".to_owned(),
+        }
     }
 
     /// Refuses what this build cannot do.
