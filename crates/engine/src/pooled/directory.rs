@@ -24,7 +24,7 @@ pub(super) const BYTES_MAX: usize = TITLE.len() + (PAGES_MAX as usize).div_ceil(
 #[expect(clippy::cast_possible_truncation, reason = "some tens of thousands")]
 const PAGES_MAX: u32 = OBJECTS_MAX.div_ceil(PAGE_OBJECTS) as u32;
 
-/// See the [module](self).
+/// The pages that there are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Directory(BTreeSet<u32>);
 

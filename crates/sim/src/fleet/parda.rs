@@ -62,7 +62,7 @@ pub struct Machine {
 /// Who decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Control {
-    /// Nobody: every host has [`QUEUE`] requests at the array.
+    /// Nobody: every host has `QUEUE` requests at the array.
     None,
     /// PARDA, with start-time fair queuing inside a host.
     Parda,
