@@ -107,7 +107,7 @@ pub struct Agreement {
     news: Vec<(HostId, Difference)>,
     /// When counting of news began, and how much there was.
     counted: (Nanos, usize),
-    /// There was more than is told.
+    /// There was more than [`NEWS_MAX`].
     has_more: bool,
 }
 
@@ -209,7 +209,7 @@ impl Agreement {
     }
 
     /// What has begun to stand since this was asked last, at most [`NEWS_MAX`], and whether there
-    /// is more that nobody is told for [`NEWS_WITHIN`].
+    /// is more, which is left out for [`NEWS_WITHIN`].
     pub fn news(&mut self) -> (Vec<(HostId, Difference)>, bool) {
         (std::mem::take(&mut self.news), std::mem::take(&mut self.has_more))
     }

@@ -18,7 +18,7 @@ use crate::sched::{Floor, Limit, Share};
 /// The most tenants that one word tells of: half a kilobyte, beside what it says of flows.
 pub const TOLD_MAX: usize = 16;
 
-/// A longer name is told by its number alone.
+/// Of a longer name only the number is sent.
 pub const NAME_BYTES_MAX: usize = 48;
 
 /// One of so many words tells of some tenants, once all have been told.
@@ -60,7 +60,7 @@ pub struct Told {
 }
 
 impl Promise {
-    /// What this share says of the tenant of this name, as it is told: times in whole microseconds.
+    /// What this share says of the tenant of this name, as it is sent: times in whole microseconds.
     pub fn new(name: &str, share: &Share) -> Self {
         let Floor { rate_iops, rate_bytes } = share.floor;
         let floor = Rates { requests: rate_iops, bytes: rate_bytes };
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(folded("DB-Main_1"), folded("db main1"));
         assert_ne!(folded("db1"), folded("db2"));
         assert_eq!(folded("-"), None);
-        assert_eq!(folded(&"a".repeat(NAME_BYTES_MAX + 1)), None, "only its number is told");
+        assert_eq!(folded(&"a".repeat(NAME_BYTES_MAX + 1)), None, "only its number is sent");
     }
 
     #[test]

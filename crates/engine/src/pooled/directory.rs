@@ -17,9 +17,6 @@ use evenkeel_core::place::choices::{OBJECTS_MAX, PAGE_OBJECTS};
 /// What it begins with; the number is the version of the format.
 const TITLE: &[u8; 16] = b"evenkeel pages 1";
 
-/// Longest directory, in bytes.
-pub(super) const BYTES_MAX: usize = TITLE.len() + (PAGES_MAX as usize).div_ceil(8);
-
 /// Most pages of a volume.
 #[expect(clippy::cast_possible_truncation, reason = "some tens of thousands")]
 const PAGES_MAX: u32 = OBJECTS_MAX.div_ceil(PAGE_OBJECTS) as u32;
@@ -42,7 +39,7 @@ impl std::error::Error for DirectoryError {}
 
 impl Directory {
     /// Longest directory, in bytes.
-    pub const BYTES_MAX: usize = BYTES_MAX;
+    pub const BYTES_MAX: usize = TITLE.len() + (PAGES_MAX as usize).div_ceil(8);
 
     /// A directory of these pages.
     pub fn of(pages: impl IntoIterator<Item = u32>) -> Self {
@@ -102,6 +99,8 @@ impl Directory {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const BYTES_MAX: usize = Directory::BYTES_MAX;
 
     #[test]
     fn what_is_listed_is_found_again() {

@@ -212,7 +212,7 @@ impl Cluster {
         check(result, || "cannot get the newest map".to_owned()).map(drop)
     }
 
-    /// The number by which the cluster is told from every other.
+    /// The UUID of the cluster.
     ///
     /// # Errors
     /// If the library does not tell.

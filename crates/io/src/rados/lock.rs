@@ -84,7 +84,7 @@ pub(super) fn locked_by(cookie: &str) -> Vec<u8> {
     Encoded::lock().byte(EXCLUSIVE).text(cookie).text("").bytes()
 }
 
-/// The input of `lock`: the same, what is told, for how long, and what is allowed.
+/// The input of `lock`: the same, a description, the duration, and flags.
 fn locking(cookie: &str, told: &str, time: Span, term: Term) -> Vec<u8> {
     let seconds = u32::try_from(time.0 / 1_000_000_000).expect("locks end within years");
     let nanos = u32::try_from(time.0 % 1_000_000_000).expect("less than a second");

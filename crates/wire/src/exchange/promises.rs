@@ -71,7 +71,7 @@ fn push_promise(promise: &Promise, out: &mut Vec<u8>) {
     }
 }
 
-/// What is told of tenants behind the flows, if it is there.
+/// Reads the policy of tenants behind the flows, if it is there.
 pub(super) fn read(fields: &mut Varints<'_>) -> Result<Option<Told>, Malformed> {
     match fields.0.split_first() {
         Some((&MARK, rest)) => fields.0 = rest,

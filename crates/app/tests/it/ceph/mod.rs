@@ -79,6 +79,11 @@ impl Staged {
         self.ceph.ask(Whom::Monitor, command).expect("the monitors answer")
     }
 
+    /// Whether the pool has an object.
+    fn has(&self, object: &str) -> bool {
+        block_on(self.pool.size_of(object)).expect("a runtime").is_ok()
+    }
+
     /// The text of the volume's head.
     fn head(&self) -> String {
         let read = block_on(self.pool.read("db.head", 0, vec![0; 4096])).expect("a runtime");

@@ -21,11 +21,6 @@ use crate::harness::{Scratch, noise, wait_for};
 
 const MIB: u64 = 1 << 20;
 
-/// Whether the pool has an object.
-fn has(staged: &Staged, object: &str) -> bool {
-    block_on(staged.pool.size_of(object)).expect("a runtime").is_ok()
-}
-
 #[test]
 fn a_volume_of_a_pebibyte_opens_at_once_and_takes_room_for_what_is_written() {
     needs!("ceph-mon", "ceph-mgr", "ceph-osd");
@@ -42,8 +37,8 @@ fn a_volume_of_a_pebibyte_opens_at_once_and_takes_room_for_what_is_written() {
         assert_eq!(write(&mut client, object), Ok(()));
     }
     let pages = objects.map(|object| object / 16_128);
-    assert!(pages.iter().all(|page| has(&staged, &format!("db.choices.{page:08x}"))));
-    assert!(!has(&staged, "db.choices.00000001"), "nothing was written there");
+    assert!(pages.iter().all(|page| staged.has(&format!("db.choices.{page:08x}"))));
+    assert!(!staged.has("db.choices.00000001"), "nothing was written there");
     gate.kill_and_restart();
     let begin = Instant::now();
     let mut client = opened(&gate.plain("disk"));
@@ -93,7 +88,7 @@ fn pages_are_found_though_their_list_is_lost_or_was_never_made() {
         .expect("room");
     let gate = Gate::start(&scratch, &policy);
     check(&gate);
-    assert!(staged.head().starts_with("evenkeel volume 3\n") && has(&staged, "db.pages"));
+    assert!(staged.head().starts_with("evenkeel volume 3\n") && staged.has("db.pages"));
 }
 
 fn size_of(target: &Target) -> u64 {
@@ -168,7 +163,7 @@ fn shrink(gate: &Gate, staged: &Staged, target: &Target) {
         assert_eq!(client.trim((size_mib - 1) * MIB, 1 << 20), Ok(()));
     }
     let left = (96..224).flat_map(|object| [0, 1].map(|at| format!("db.{object:08x}.{at}")));
-    let left: Vec<String> = left.filter(|object| has(staged, object)).collect();
+    let left: Vec<String> = left.filter(|object| staged.has(object)).collect();
     assert!(left.is_empty(), "{left:?}");
 }
 

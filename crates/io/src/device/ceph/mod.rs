@@ -353,16 +353,17 @@ impl CephVolume {
     pub(crate) fn stopped_by(&self) -> Option<String> {
         match &*self.standing.borrow() {
             Standing::Open(opened) => opened.doubt(),
-            Standing::Opening(Some(why)) | Standing::Over(why) => Some(why.clone()),
-            Standing::Opening(None) => Some(self.told_opening()),
+            Standing::Opening(why) => {
+                let known = || why.clone().unwrap_or_else(|| "it is being opened".to_owned());
+                Some(self.progress_text().unwrap_or_else(known))
+            }
+            Standing::Over(why) => Some(why.clone()),
         }
     }
 
-    fn told_opening(&self) -> String {
-        match self.progress.get() {
-            None => "it is being opened".to_owned(),
-            Some((read, all)) => format!("it is being opened, {} %", 100 * read / all.max(1)),
-        }
+    fn progress_text(&self) -> Option<String> {
+        let (read, all) = self.progress.get()?;
+        Some(format!("it is being opened, {} %", 100 * read / all.max(1)))
     }
 
     /// What the operator should know of: why it serves nobody, or not all, or that room runs out.

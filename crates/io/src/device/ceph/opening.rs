@@ -150,29 +150,32 @@ impl CephVolume {
     ) -> Result<(), NotOpened> {
         let Some(before) = self.remembered.place()? else { return Ok(()) };
         let source = self.source.borrow().clone();
-        let head = head_name(&source.volume);
-        if before == *place && connection.look(&head).await?.is_some() {
-            return Ok(());
+        let (pool, head) = (&source.pool, head_name(&source.volume));
+        let has_head = connection.look(&head).await?.is_some();
+        if before == *place {
+            let gone = || {
+                format!(
+                    "object {head:?} is gone from pool {pool:?}; restore it, or give the volume \
+                     another name"
+                )
+            };
+            return if has_head { Ok(()) } else { Err(gone().into()) };
         }
-        let lost = if before.cluster != place.cluster {
-            format!(
-                "the volume was in another cluster ({}), and this one ({}) has none of it",
-                before.cluster, place.cluster
-            )
-        } else if before.number != place.number {
-            format!(
-                "pool {:?} was made anew (number {}): the volume was in number {}, and nothing of \
-                 it is here",
-                source.pool, place.number, before.number
-            )
+        let (was, is) = (before.number, place.number);
+        let moved = if before.cluster == place.cluster {
+            format!("pool {pool:?} was made anew (number {is}): the volume was in number {was}")
         } else {
             format!(
-                "object {head:?} is gone from pool {:?}; restore it, and all is as it was",
-                source.pool
+                "this is another cluster ({}): the volume was in {}",
+                place.cluster, before.cluster
             )
         };
-        let question =
-            format!("{lost}; `evenkeel ctl claim {}` makes a new, empty volume", self.name);
+        let claim = if has_head {
+            "opens the volume of this name that is here, such as a copy"
+        } else {
+            "makes a new, empty volume here"
+        };
+        let question = format!("{moved}; `evenkeel ctl claim {}` {claim}", self.name);
         if !self.word.ask(&question) {
             if connection.what_became().await?.is_some() {
                 // Whatever has this name by the next attempt is another pool.
@@ -180,7 +183,7 @@ impl CephVolume {
             }
             return Err(question.into());
         }
-        tracing::warn!(volume = self.name, lost, "made anew at the operator's word");
+        tracing::warn!(volume = self.name, moved, "opened here at the operator's word");
         Ok(())
     }
 

@@ -11,12 +11,13 @@
 //! before the head says so: nobody will know of them later, and what is left of one would be read
 //! again once the volume has grown.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 
 use evenkeel_core::bytes::Bytes;
 use evenkeel_engine::pooled::{Head, OBJECTS_MAX, Place, Shape};
 use tokio::sync::Notify;
 
+use super::guarded::Guarded;
 use super::opened::Opened;
 use super::opening::NotOpened;
 use super::pages::side_by_side;
@@ -147,53 +148,15 @@ impl Opened {
 
     /// Removes what is left of objects beyond an end that was announced.
     async fn clear_beyond(&self, shape: Shape) -> Result<(), String> {
-        let end = shape.objects() * shape.object_bytes;
-        if self.end.given_up.get() > end {
-            return Err(
-                "a request beyond that end was given up and may still take effect: restart \
-                        the gate first"
-                    .to_owned(),
-            );
+        if self.end.given_up.get() > shape.objects() * shape.object_bytes {
+            let why = "a request beyond that end was given up and may still take effect: restart \
+                       the gate first";
+            return Err(why.to_owned());
         }
-        let beyond = self.volume.borrow().chosen_beyond(shape.size_bytes);
-        let place = |object: &u64| (*object, self.volume.borrow().place_of(*object));
-        let places: Vec<(u64, Place)> = beyond.iter().map(place).collect();
-        if places.iter().any(|(_, place)| *place == Place::Pending) {
-            return Err("choices beyond that end are being stored: try it again".to_owned());
-        }
-        let names = || {
-            let name = |(object, place): &(u64, Place)| match place {
-                Place::At(name) => Some((*object, name.clone())),
-                Place::Unwritten | Place::Pending => None,
-            };
-            places.iter().filter_map(name)
-        };
-        let written = RefCell::new(None);
-        let look = |(object, name): (u64, String)| {
-            let pool = self.pool.clone();
-            let object_bytes = usize::try_from(shape.object_bytes).expect("objects fit memory");
-            async move {
-                match pool.read(&name, 0, Buf::take(object_bytes)).await {
-                    Ok((data, count)) => Ok((object, data[..count].iter().any(|byte| *byte != 0))),
-                    Err(error) if error.is_missing() => Ok((object, false)),
-                    Err(error) => Err(NotOpened::from(error)),
-                }
-            }
-        };
-        let take = |(object, has_data): (u64, bool)| {
-            if !has_data {
-                return Ok(());
-            }
-            *written.borrow_mut() = Some(object);
-            Err(NotOpened::Other(String::new()))
-        };
-        let looked = side_by_side(names(), look, take).await;
-        if let Some(object) = written.take() {
-            return Err(format!(
-                "there is data beyond that end, at {}; copy it elsewhere and discard it there",
-                Bytes(object * shape.object_bytes)
-            ));
-        }
+        let names = self.names_beyond(shape.size_bytes)?;
+        let look =
+            |(object, name): (u64, String)| look_for_data(self.pool.clone(), shape, object, name);
+        let looked = side_by_side(names.clone(), look, |()| Ok(())).await;
         looked.map_err(|error| error.to_string())?;
         let remove = |(_, name): (u64, String)| {
             let pool = self.pool.clone();
@@ -204,8 +167,40 @@ impl Opened {
                 }
             }
         };
-        let removed = side_by_side(names(), remove, |()| Ok(())).await;
+        let removed = side_by_side(names, remove, |()| Ok(())).await;
         removed.map_err(|error| error.to_string())
+    }
+
+    /// The objects beyond an end that were written, and their names.
+    fn names_beyond(&self, size_bytes: u64) -> Result<Vec<(u64, String)>, String> {
+        let volume = self.volume.borrow();
+        let name = |object: u64| match volume.place_of(object) {
+            Place::At(name) => Ok((object, name)),
+            Place::Unwritten | Place::Pending => {
+                Err("choices beyond that end are being stored: try it again".to_owned())
+            }
+        };
+        volume.chosen_beyond(size_bytes).into_iter().map(name).collect()
+    }
+}
+
+/// Refuses an object that has data. Discards leave nothing of one, or zeroes.
+async fn look_for_data(
+    pool: Guarded,
+    shape: Shape,
+    object: u64,
+    name: String,
+) -> Result<(), NotOpened> {
+    let object_bytes = usize::try_from(shape.object_bytes).expect("objects fit memory");
+    match pool.read(&name, 0, Buf::take(object_bytes)).await {
+        Ok((data, count)) if data[..count].iter().any(|byte| *byte != 0) => {
+            Err(NotOpened::Other(format!(
+                "there is data beyond that end, at {}; copy it elsewhere and discard it there",
+                Bytes(object * shape.object_bytes)
+            )))
+        }
+        Err(error) if !error.is_missing() => Err(error.into()),
+        _ => Ok(()),
     }
 }
 
