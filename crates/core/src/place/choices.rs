@@ -116,6 +116,14 @@ impl ChoiceMap {
         objects.filter(move |object| *object >= first && self.choice(*object).is_some())
     }
 
+    /// The objects of a page that have a choice, in order.
+    pub fn chosen_on(&self, page: u32) -> impl Iterator<Item = u64> {
+        let first = u64::from(page) * PAGE_OBJECTS;
+        let is_blank = self.pages[page as usize].is_none();
+        let end = if is_blank { first } else { self.objects.min(first + PAGE_OBJECTS) };
+        (first..end).filter(|object| self.choice(*object).is_some())
+    }
+
     /// The position of the chosen candidate; `None` if the object was never written.
     pub fn choice(&self, object: u64) -> Option<usize> {
         let (page, byte, shift) = self.place(object);

@@ -55,6 +55,8 @@ pub(crate) enum BlockKind {
     SpreadHead,
     /// `SO`: who owns a volume, of either kind, at present.
     Owner,
+    /// `SD`: a part of the directory of a server's notes.
+    Directory,
     /// `ST`: a part of the table of a server's slots.
     Table,
     /// `SC`: a page of the choices.
@@ -62,12 +64,13 @@ pub(crate) enum BlockKind {
 }
 
 impl BlockKind {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Head,
         Self::Checkpoint,
         Self::Journal,
         Self::SpreadHead,
         Self::Owner,
+        Self::Directory,
         Self::Table,
         Self::Choices,
     ];
@@ -79,16 +82,19 @@ impl BlockKind {
             Self::Journal => *b"\xe9kTJ\r\n\x1a\n",
             Self::SpreadHead => *b"\xe9kSH\r\n\x1a\n",
             Self::Owner => *b"\xe9kSO\r\n\x1a\n",
+            Self::Directory => *b"\xe9kSD\r\n\x1a\n",
             Self::Table => *b"\xe9kST\r\n\x1a\n",
             Self::Choices => *b"\xe9kSC\r\n\x1a\n",
         }
     }
 
-    /// Version of the format that this code reads and writes. What was before had no owner, or one
-    /// place for what is noted.
-    #[expect(clippy::unused_self, reason = "formats of different kinds change apart")]
+    /// Version of the format that this code reads and writes. Before version 2 there was no owner,
+    /// or one place for what is noted; before version 3 a spread volume had no directories.
     pub(crate) fn version(self) -> u32 {
-        2
+        match self {
+            Self::Head | Self::Checkpoint | Self::Journal | Self::Owner => 2,
+            Self::SpreadHead | Self::Directory | Self::Table | Self::Choices => 3,
+        }
     }
 }
 

@@ -44,7 +44,8 @@ pub enum Ask<'a, V, R> {
         /// The part.
         part: usize,
     },
-    /// Time is to pass, so that others can be seen at work; answer with [`Answer::Done`].
+    /// Time is to pass, so that others can be seen at work, or if it is none, so that others on the
+    /// thread have their turn; answer with [`Answer::Done`].
     Wait(Span),
     /// These gates have not let go, and were silent for as long as they are watched. They must not
     /// reach the parts any more before another gate may claim the volume; answer with
@@ -78,6 +79,12 @@ pub trait Opens {
 
     /// Which server of which volume a part has to be from now on; none while nobody knows.
     fn identity(&self, _part: usize) -> Option<Identity> {
+        None
+    }
+
+    /// How much of what it has to read was read, and how much there is, in bytes; none as long as
+    /// nobody knows.
+    fn progress(&self) -> Option<(u64, u64)> {
         None
     }
 

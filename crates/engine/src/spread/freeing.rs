@@ -130,7 +130,7 @@ impl Serving {
             self.placed -= 1;
             let leaving = Leaving { object, slot, payer, is_discarded: false };
             if self.rules.is_broken(Mutant::SkipClear) {
-                self.volume.tables[server].entries[slot as usize] = None;
+                self.volume.tables[server].enter(slot, None);
                 self.left(now, server, &leaving);
             } else if !self.rules.is_broken(Mutant::ClearFirst) {
                 self.vacate(server, leaving, units);

@@ -1,21 +1,23 @@
 //! What lies where on the servers of a spread volume.
 //!
 //! ```text
-//! | head A | head B | owner |  | table of slots, 4 copies | choices, 4 | slot 0 | slot 1 | ..
-//! 0        4 KiB    8 KiB      16 KiB                                   data offset
+//! | head A | head B | owner |  | directory, 4 copies | table of slots, 4 | choices, 4 | slot 0 | ..
+//! 0        4 KiB    8 KiB      16 KiB                                                 data offset
 //! ```
 //!
 //! Up to three servers keep the choices, the first ones at first.
 //!
 //! A head says what the server is, the owner which gate uses it. The table says which object lies
-//! in which slot, the choices which of its candidates each object is on. Every block of table and
-//! choices has room for four copies, two for each `Half`. An owner writes to the older one of its
+//! in which slot, the choices which of its candidates each object is on. The directory says which
+//! blocks of these there are: a volume that is far larger than what is written in it has few. Every
+//! block has room for four copies, two for each `Half`. An owner writes to the older one of its
 //! half, so that a power cut that tears it costs nothing that was known before; and whoever takes
 //! over from an owner that may still write uses the other half, and takes slots from the other end.
 //! Copies of one kind lie together: to write all of a table anew takes few writes.
 
 use std::fmt;
 
+use super::format::directory::DIRECTORY_NOTES;
 use super::members::Members;
 use super::place::{OBJECTS_MAX, SLOTS_MAX};
 use crate::lease::{FRONT_BYTES, Half, MEMBERS_MAX, OWNER_OFFSET};
@@ -33,9 +35,9 @@ pub const KEEPERS_MAX: usize = 3;
 pub const OBJECT_BYTES: std::ops::RangeInclusive<u64> = (64 << 10)..=(64 << 20);
 /// Entries of one block of a table.
 pub(super) const ENTRIES_PER_BLOCK: u32 = 252;
-/// Where the table begins.
-const TABLE_OFFSET: u64 = 4 * BLOCK_BYTES;
-/// Copies of each block of table and choices.
+/// Where the notes begin.
+const NOTES_OFFSET: u64 = 4 * BLOCK_BYTES;
+/// Copies of each block of directory, table and choices.
 pub(super) const COPIES: u64 = 4;
 /// Copies of which an owner writes the older one.
 const COPIES_OF_HALF: u64 = COPIES / 2;
@@ -43,9 +45,16 @@ const COPIES_OF_HALF: u64 = COPIES / 2;
 /// that a disk that is written from end to end does not meet it.
 const SIZE_MILLI: u64 = 900;
 
+/// How many times larger a volume can become than it, or the room for it, was when it was made.
+const GROWTH: u64 = 16;
+/// The part of the smallest server that room for growth may take.
+const GROWTH_PART: u64 = 64;
+
 /// A block of what a server notes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Note {
+    /// This block of its directory.
+    Directory(u32),
     /// This block of its table.
     Table(u32),
     /// This page of the choices.
@@ -56,6 +65,7 @@ impl Note {
     /// The one that follows it in its copy.
     pub(super) fn next(self) -> Self {
         match self {
+            Self::Directory(block) => Self::Directory(block + 1),
             Self::Table(block) => Self::Table(block + 1),
             Self::Page(page) => Self::Page(page + 1),
         }
@@ -94,7 +104,7 @@ pub struct Layout {
     pub objects: u32,
     /// Servers that are considered for each object.
     pub candidates: u32,
-    /// Pages of the choices.
+    /// Pages of the choices that there is room for.
     pub pages: u32,
     /// The servers, in the order of the policy.
     pub servers: Vec<ServerLayout>,
@@ -176,7 +186,8 @@ impl Layout {
             let object_bytes = grown(object_bytes, most, OBJECTS_MAX);
             return Err(LayoutError::TooMany { server: 0, object_bytes });
         }
-        let pages = most.div_ceil(PAGE_OBJECTS);
+        let smallest_bytes = sizes_bytes.iter().copied().min().unwrap_or(0);
+        let pages = pages_for(most, smallest_bytes);
         let mut servers = Vec::new();
         for (server, &bytes) in sizes_bytes.iter().enumerate() {
             servers.push(place_slots(server, bytes, object_bytes, pages)?);
@@ -267,51 +278,95 @@ impl Layout {
         self.servers[server].slots.div_ceil(ENTRIES_PER_BLOCK)
     }
 
+    /// Blocks of a server's directory.
+    pub(super) fn directory_blocks(&self, server: usize) -> u32 {
+        (self.table_blocks(server) + self.pages).div_ceil(DIRECTORY_NOTES)
+    }
+
+    /// The notes that a block of a server's directory tells of, in the order of its bits.
+    pub(super) fn notes_of(&self, server: usize, block: u32) -> impl Iterator<Item = Note> + use<> {
+        let (blocks, pages) = (self.table_blocks(server), self.pages);
+        let first = block * DIRECTORY_NOTES;
+        (first..(first + DIRECTORY_NOTES).min(blocks + pages))
+            .map(move |number| number.checked_sub(blocks).map_or(Note::Table(number), Note::Page))
+    }
+
+    /// The block of a server's directory that tells of a note, and which of its bits.
+    ///
+    /// # Panics
+    /// If it is a block of the directory itself.
+    pub(super) fn listed_in(&self, server: usize, note: Note) -> (u32, u32) {
+        let number = match note {
+            Note::Directory(_) => unreachable!("it lists itself nowhere"),
+            Note::Table(block) => block,
+            Note::Page(page) => self.table_blocks(server) + page,
+        };
+        (number / DIRECTORY_NOTES, number % DIRECTORY_NOTES)
+    }
+
+    /// Where the copies of each kind of note begin, and how many blocks a copy has.
+    fn areas(&self, server: usize) -> [(Note, u64, u32); 3] {
+        let counts = [self.directory_blocks(server), self.table_blocks(server), self.pages];
+        let bytes = counts.map(|count| COPIES * u64::from(count) * BLOCK_BYTES);
+        let [table, choices] = [NOTES_OFFSET + bytes[0], NOTES_OFFSET + bytes[0] + bytes[1]];
+        [
+            (Note::Directory(0), NOTES_OFFSET, counts[0]),
+            (Note::Table(0), table, counts[1]),
+            (Note::Page(0), choices, counts[2]),
+        ]
+    }
+
     /// Where a copy of a block stands.
     pub(super) fn note_offset(&self, server: usize, note: Note, copy: u64) -> u64 {
-        let blocks = u64::from(self.table_blocks(server));
-        let index = match note {
-            Note::Table(block) => copy * blocks + u64::from(block),
-            Note::Page(page) => COPIES * blocks + copy * u64::from(self.pages) + u64::from(page),
+        let [directory, table, choices] = self.areas(server);
+        let ((_, start, count), index) = match note {
+            Note::Directory(block) => (directory, block),
+            Note::Table(block) => (table, block),
+            Note::Page(page) => (choices, page),
         };
-        TABLE_OFFSET + index * BLOCK_BYTES
+        start + (copy * u64::from(count) + u64::from(index)) * BLOCK_BYTES
     }
 
     /// Which copy of which block stands there.
     pub(super) fn note_at(&self, server: usize, offset: u64) -> (Note, u64) {
-        let index = (offset - TABLE_OFFSET) / BLOCK_BYTES;
-        let [blocks, pages] = [self.table_blocks(server), self.pages].map(u64::from);
-        let narrow = |index: u64| u32::try_from(index).expect("notes are numbered by u32");
-        match index.checked_sub(COPIES * blocks) {
-            None => (Note::Table(narrow(index % blocks)), index / blocks),
-            Some(index) => (Note::Page(narrow(index % pages)), index / pages),
-        }
+        let areas = self.areas(server).into_iter().rev();
+        let area = areas.into_iter().find(|(_, start, _)| *start <= offset);
+        let (first, start, count) = area.expect("notes begin with the directory");
+        let index = (offset - start) / BLOCK_BYTES;
+        let (copy, index) = (index / u64::from(count), index % u64::from(count));
+        let index = u32::try_from(index).expect("notes are numbered by u32");
+        let note = match first {
+            Note::Directory(_) => Note::Directory(index),
+            Note::Table(_) => Note::Table(index),
+            Note::Page(_) => Note::Page(index),
+        };
+        (note, copy)
     }
 
-    /// What a server notes: its table, and the choices if it keeps them.
-    pub(super) fn notes(&self, server: usize) -> impl Iterator<Item = Note> + use<> {
-        let pages = if self.is_keeper(server) { self.pages } else { 0 };
-        (0..self.table_blocks(server)).map(Note::Table).chain((0..pages).map(Note::Page))
-    }
-
-    /// The bytes of a server that an owner of this half notes in.
-    pub(super) fn half_ranges(&self, server: usize, half: Half) -> [std::ops::Range<u64>; 2] {
+    /// The bytes of a server that an owner of this half notes in: directory, table and choices.
+    pub(super) fn half_ranges(&self, server: usize, half: Half) -> [std::ops::Range<u64>; 3] {
         let (first, end) = (half.first_copy(), half.first_copy() + COPIES_OF_HALF);
-        [Note::Table(0), Note::Page(0)]
-            .map(|note| self.note_offset(server, note, first)..self.note_offset(server, note, end))
+        self.areas(server).map(|(note, _, _)| {
+            self.note_offset(server, note, first)..self.note_offset(server, note, end)
+        })
+    }
+
+    /// The bytes of a server's directory, all copies of it.
+    pub(super) fn directory_range(&self, server: usize) -> std::ops::Range<u64> {
+        NOTES_OFFSET..self.note_offset(server, Note::Table(0), 0)
     }
 
     /// The bytes in which a server notes.
+    #[cfg(test)]
     pub(super) fn notes_range(&self, server: usize) -> std::ops::Range<u64> {
         let copies = if self.is_keeper(server) { COPIES } else { 0 };
-        TABLE_OFFSET..self.note_offset(server, Note::Page(0), copies)
+        NOTES_OFFSET..self.note_offset(server, Note::Page(0), copies)
     }
 
     /// Where the first and the last block stand of all that a server may note beside its heads: any
     /// server may come to keep the choices.
     pub(super) fn note_ends(&self, server: usize) -> Vec<u64> {
-        let copies = [(Note::Table(0), self.table_blocks(server)), (Note::Page(0), self.pages)];
-        let copies = copies.into_iter().flat_map(|(first, blocks)| {
+        let copies = self.areas(server).into_iter().flat_map(|(first, _, blocks)| {
             let bytes = u64::from(blocks) * BLOCK_BYTES;
             let starts = (0..COPIES).map(move |copy| self.note_offset(server, first, copy));
             starts.map(move |start| start..start + bytes)
@@ -334,6 +389,14 @@ impl Layout {
     }
 }
 
+/// Pages that a new volume has room for: those of so many objects, and for as much growth as takes
+/// next to nothing of its smallest server.
+fn pages_for(objects: u64, smallest_bytes: u64) -> u64 {
+    let grown = (GROWTH * objects).min(u64::from(OBJECTS_MAX)).div_ceil(PAGE_OBJECTS);
+    let little = smallest_bytes / GROWTH_PART / (COPIES * BLOCK_BYTES);
+    objects.div_ceil(PAGE_OBJECTS).max(grown.min(little))
+}
+
 /// The slots of a server of this size.
 pub(super) fn place_slots(
     server: usize,
@@ -344,7 +407,9 @@ pub(super) fn place_slots(
     let most = size_bytes / object_bytes;
     let blocks = most.div_ceil(u64::from(ENTRIES_PER_BLOCK));
     // Any server may come to keep the choices.
-    let notes_bytes = TABLE_OFFSET + (blocks + pages) * COPIES * BLOCK_BYTES;
+    let notes = blocks + pages;
+    let notes = notes + notes.div_ceil(u64::from(DIRECTORY_NOTES));
+    let notes_bytes = NOTES_OFFSET + notes * COPIES * BLOCK_BYTES;
     let data_offset = notes_bytes.next_multiple_of(object_bytes);
     let slots = size_bytes.saturating_sub(data_offset) / object_bytes;
     if slots == 0 {
@@ -377,21 +442,26 @@ mod tests {
             ServerLayout { number: 0, data_offset: 4 * MIB, slots: 1023 }
         );
         assert_eq!(layout.servers[3], ServerLayout { number: 3, data_offset: 4 * MIB, slots: 15 });
-        assert_eq!((layout.keepers().count(), layout.pages), (3, 1));
+        assert_eq!((layout.keepers().count(), layout.pages), (3, 3));
         let pages = layout.note_offset(0, Note::Page(0), 0);
-        assert_eq!(pages, 16384 + 5 * 16384, "1023 entries, 252 in a block");
-        for note in layout.notes(0) {
+        assert_eq!(pages, 16384 + 16384 + 5 * 16384, "1023 entries, 252 in a block");
+        assert_eq!(layout.notes_of(0, 0).count(), 5 + 3);
+        for (bit, note) in (0..).zip(layout.notes_of(0, 0)) {
+            assert_eq!(layout.listed_in(0, note), (0, bit));
+        }
+        for note in layout.notes_of(0, 0).chain([Note::Directory(0)]) {
             for copy in 0..COPIES {
                 let offset = layout.note_offset(0, note, copy);
                 assert!(layout.notes_range(0).contains(&offset));
                 assert_eq!(layout.note_at(0, offset), (note, copy));
             }
         }
+        assert_eq!(layout.directory_range(0), 16384..32768);
         assert_eq!(layout.size_bytes(), (2 * 1023 + 255 + 15) * 9 / 10 * 4 * MIB);
         assert!(layout.is_sound());
         let thin = Shape { size_bytes: Some(1 << 40), ..SHAPE };
         let thin = Layout::plan(&thin, &[64 * MIB, 64 * MIB]).unwrap();
-        assert_eq!((thin.size_bytes(), thin.pages, thin.is_sound()), (1 << 40, 17, true));
+        assert_eq!((thin.size_bytes(), thin.pages, thin.is_sound()), (1 << 40, 64, true));
     }
 
     #[test]

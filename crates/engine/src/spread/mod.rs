@@ -32,8 +32,11 @@
 //! Format, rules and recovery are told in `docs/spread-volumes.md`.
 
 mod absent;
+mod assembling;
 mod check;
+mod directory;
 pub mod format;
+mod free;
 mod freeing;
 mod heads;
 pub mod host_page;
@@ -49,6 +52,7 @@ mod report;
 mod rules;
 mod scribe;
 mod serving;
+mod table;
 #[cfg(test)]
 pub(crate) mod trial;
 mod volume;

@@ -35,48 +35,118 @@ impl Place {
 }
 
 /// Objects of which nothing is kept while none of them lies anywhere.
-const RUN: usize = 4096;
+const RUN: u32 = 4096;
+/// Objects of a run that are kept one by one; of more there is a table.
+const FEW_MAX: usize = 512;
 
-type Run = [Place; RUN];
+/// Where the objects of a run lie.
+#[derive(Clone)]
+enum Run {
+    /// Those that lie anywhere, in order, by their number within the run.
+    Few(Vec<(u32, Place)>),
+    Many(Box<[Place; RUN as usize]>),
+}
+
+impl Run {
+    fn get(&self, at: u32) -> Place {
+        match self {
+            Self::Few(few) => {
+                let found = few.binary_search_by_key(&at, |(at, _)| *at);
+                found.map_or(Place::NOWHERE, |index| few[index].1)
+            }
+            Self::Many(places) => places[at as usize],
+        }
+    }
+
+    /// Sets a place; returns the one before.
+    fn set(&mut self, at: u32, place: Place) -> Place {
+        let few = match self {
+            Self::Many(places) => return std::mem::replace(&mut places[at as usize], place),
+            Self::Few(few) => few,
+        };
+        match (few.binary_search_by_key(&at, |(at, _)| *at), place) {
+            (Ok(index), Place::NOWHERE) => few.remove(index).1,
+            (Ok(index), _) => std::mem::replace(&mut few[index].1, place),
+            (Err(_), Place::NOWHERE) => Place::NOWHERE,
+            (Err(index), _) if few.len() < FEW_MAX => {
+                few.insert(index, (at, place));
+                Place::NOWHERE
+            }
+            (Err(_), _) => {
+                let mut places = Box::new([Place::NOWHERE; RUN as usize]);
+                few.iter().for_each(|(at, place)| places[*at as usize] = *place);
+                places[at as usize] = place;
+                *self = Self::Many(places);
+                Place::NOWHERE
+            }
+        }
+    }
+
+    /// Those that lie anywhere, in order, by their number within the run.
+    fn known(&self) -> impl Iterator<Item = (u32, Place)> {
+        let (few, many) = match self {
+            Self::Few(few) => (few.as_slice(), [].as_slice()),
+            Self::Many(places) => ([].as_slice(), places.as_slice()),
+        };
+        let many = (0..).zip(many.iter().copied());
+        few.iter().copied().chain(many.filter(|(_, place)| *place != Place::NOWHERE))
+    }
+}
 
 /// Where each object of a volume lies. What is nowhere takes no room, in runs of [`RUN`]: a volume
 /// may be many times as large as what is written in it.
 #[derive(Clone)]
 pub(super) struct Places {
     objects: u32,
-    runs: Vec<Option<Box<Run>>>,
+    runs: Vec<Option<Run>>,
+    /// How many lie anywhere.
+    count: u32,
 }
 
 impl Places {
     /// The places of so many objects, which lie nowhere.
     pub(super) fn new(objects: u32) -> Self {
-        Self { objects, runs: vec![None; (objects as usize).div_ceil(RUN)] }
+        Self { objects, runs: vec![None; objects.div_ceil(RUN) as usize], count: 0 }
+    }
+
+    /// How many objects lie anywhere.
+    pub(super) fn count(&self) -> u32 {
+        self.count
     }
 
     /// Where an object lies.
     pub(super) fn get(&self, object: u32) -> Place {
         assert!(object < self.objects, "object {object} of {}", self.objects);
-        let run = self.runs[object as usize / RUN].as_deref();
-        run.map_or(Place::NOWHERE, |run| run[object as usize % RUN])
+        let run = self.runs[(object / RUN) as usize].as_ref();
+        run.map_or(Place::NOWHERE, |run| run.get(object % RUN))
     }
 
     /// An object lies there from now on.
     pub(super) fn set(&mut self, object: u32, place: Place) {
         assert!(object < self.objects, "object {object} of {}", self.objects);
-        let run = &mut self.runs[object as usize / RUN];
+        let run = &mut self.runs[(object / RUN) as usize];
         if run.is_none() && place == Place::NOWHERE {
             return;
         }
-        let run = run.get_or_insert_with(|| Box::new([Place::NOWHERE; RUN]));
-        run[object as usize % RUN] = place;
+        let run = run.get_or_insert_with(|| Run::Few(Vec::new()));
+        let before = run.set(object % RUN, place);
+        self.count += u32::from(place != Place::NOWHERE);
+        self.count -= u32::from(before != Place::NOWHERE);
     }
 
     /// The objects that lie anywhere, in order.
     pub(super) fn known(&self) -> impl Iterator<Item = (u32, Place)> {
-        let runs = (0_u32..).step_by(RUN).zip(&self.runs);
-        let all = runs.filter_map(|(first, run)| Some((first, run.as_deref()?)));
-        let places = all.flat_map(|(first, run)| (first..).zip(run.iter().copied()));
-        places.filter(|(_, place)| *place != Place::NOWHERE)
+        self.known_from(0)
+    }
+
+    /// Those from an object on.
+    pub(super) fn known_from(&self, object: u32) -> impl Iterator<Item = (u32, Place)> {
+        let runs = (0_u32..).step_by(RUN as usize).zip(&self.runs);
+        let runs = runs.skip((object / RUN) as usize);
+        let all = runs.filter_map(|(first, run)| Some((first, run.as_ref()?)));
+        let places =
+            all.flat_map(|(first, run)| run.known().map(move |(at, place)| (first + at, place)));
+        places.filter(move |(number, _)| *number >= object)
     }
 }
 
@@ -100,6 +170,41 @@ impl fmt::Debug for Place {
             Some((server, slot)) => write!(f, "{server}:{slot}"),
             None if *self == Self::AWAY => write!(f, "away"),
             None => write!(f, "nowhere"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use evenkeel_core::prng::Prng;
+
+    #[test]
+    fn places_are_found_again_few_and_many() {
+        let mut prng = Prng::new(5);
+        let (mut places, mut naive) = (Places::new(20_000), BTreeMap::new());
+        let mut draw = |below: u32| u32::try_from(prng.below(u64::from(below))).unwrap();
+        for step in 0..60_000 {
+            // Most of the first run, few of the others.
+            let object = if step % 8 > 0 { draw(RUN) } else { draw(20_000) };
+            if draw(4) > 0 {
+                let place = Place::new(draw(4) as usize, draw(1000));
+                places.set(object, place);
+                naive.insert(object, place);
+            } else {
+                places.set(object, Place::NOWHERE);
+                naive.remove(&object);
+            }
+        }
+        assert!(naive.range(..RUN).count() > FEW_MAX);
+        assert!(places.known().eq(naive.iter().map(|(object, place)| (*object, *place))));
+        let beyond = naive.range(9000..).map(|(object, place)| (*object, *place));
+        assert!(places.known_from(9000).eq(beyond));
+        assert_eq!(places.count() as usize, naive.len());
+        for object in 0..20_000 {
+            assert_eq!(places.get(object), naive.get(&object).copied().unwrap_or(Place::NOWHERE));
         }
     }
 }

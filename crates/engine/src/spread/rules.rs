@@ -12,6 +12,8 @@ pub(crate) enum Mutant {
     SkipWipeFlush,
     /// Placings count before their notes are flushed.
     SkipNoteFlush,
+    /// Notes count that no directory lists.
+    SkipListing,
     /// Choices do not wait for the entries.
     ChoiceFirst,
     /// Entries are cleared before the choices are taken back.

@@ -3,6 +3,8 @@
 //!
 //! ```text
 //! wipe the slots -> flush -> table blocks, pages of choices -> flush -> discard slots left -> told
+//!                                                                 |                       ^
+//!                                      any of them for the first time? directory, flush --+
 //! ```
 //!
 //! All that came up meanwhile is noted together in the next round, so the cost of a round is shared
@@ -54,6 +56,8 @@ pub(super) struct Scribe {
     runs: Vec<(u32, u32)>,
     /// The blocks of this round, with how they are to be written.
     blocks: Vec<(Note, Latest)>,
+    /// Blocks of the directory that are to list some of them for the first time, likewise.
+    directory: Vec<(Note, Latest)>,
     /// What the step under way writes.
     pub(super) bytes: Vec<u8>,
     pub(super) is_busy: bool,
@@ -91,6 +95,8 @@ enum Phase {
     FlushWiped,
     Write(usize),
     Flush,
+    List(usize),
+    FlushListed,
     Discard(usize),
 }
 
@@ -169,6 +175,7 @@ impl Scribe {
         let blocks: BTreeSet<u32> = slots.map(|slot| slot / ENTRIES_PER_BLOCK).collect();
         let notes = blocks.into_iter().map(Note::Table).chain(pages.into_iter().map(Note::Page));
         self.blocks = notes.map(|note| (note, volume.latest(server, note).next())).collect();
+        self.directory = self.directory_of(server, volume, rules);
         let has_copied = self.batch.iter().any(|one| one.is_copied);
         if !self.runs.is_empty() && !rules.is_broken(Mutant::SkipWipe) {
             self.phase = Phase::Wipe(0);
@@ -181,14 +188,24 @@ impl Scribe {
         Some(())
     }
 
+    /// The blocks of the directory that do not list what this round writes.
+    fn directory_of(&self, server: usize, volume: &Volume, rules: Rules) -> Vec<(Note, Latest)> {
+        let new = self.blocks.iter().filter(|(note, _)| !volume.is_listed(server, *note));
+        let blocks = new.map(|(note, _)| volume.layout.listed_in(server, *note).0);
+        let blocks: BTreeSet<u32> =
+            blocks.filter(|_| !rules.is_broken(Mutant::SkipListing)).collect();
+        let notes = blocks.into_iter().map(Note::Directory);
+        notes.map(|note| (note, volume.latest(server, note).next())).collect()
+    }
+
     /// The slots are wiped: their entries may be noted.
     fn enter(&self, server: usize, volume: &mut Volume) {
-        let entries = &mut volume.tables[server].entries;
+        let table = &mut volume.tables[server];
         for one in &self.batch {
-            entries[one.slot as usize] = one.entry();
+            table.enter(one.slot, one.entry());
         }
         for one in &self.left {
-            entries[one.slot as usize] = None;
+            table.enter(one.slot, None);
         }
     }
 
@@ -204,7 +221,7 @@ impl Scribe {
                 let kind = if is_wipe { StepKind::Wipe } else { StepKind::Discard };
                 Wanted { kind, offset, length, payer: None }
             }
-            Phase::FlushWiped | Phase::Flush => flush,
+            Phase::FlushWiped | Phase::Flush | Phase::FlushListed => flush,
             Phase::Write(index) => {
                 let (note, latest) = &mut self.blocks[index];
                 if let Note::Page(page) = note {
@@ -212,11 +229,22 @@ impl Scribe {
                 }
                 let mut block: Block = [0; BLOCK];
                 let offset = volume.encode(server, *note, *latest, &mut block);
-                self.bytes.clear();
-                self.bytes.extend_from_slice(&block);
-                Wanted { kind: StepKind::Note, offset, length: BLOCK_BYTES, payer: None }
+                self.write(offset, &block)
+            }
+            Phase::List(index) => {
+                let (note, latest) = self.directory[index];
+                let new = self.blocks.iter().map(|(note, _)| *note);
+                let mut block: Block = [0; BLOCK];
+                let offset = volume.encode_listing((server, note), latest, new, &mut block);
+                self.write(offset, &block)
             }
         }
+    }
+
+    fn write(&mut self, offset: u64, block: &Block) -> Wanted {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(block);
+        Wanted { kind: StepKind::Note, offset, length: BLOCK_BYTES, payer: None }
     }
 
     /// Takes back what is to be entered after it was copied, unless that is entered already; false
@@ -252,9 +280,12 @@ impl Scribe {
             }
             Phase::Write(index) if index + 1 < self.blocks.len() => Phase::Write(index + 1),
             Phase::Write(_) if !rules.is_broken(Mutant::SkipNoteFlush) => Phase::Flush,
+            Phase::Write(_) | Phase::Flush if !self.directory.is_empty() => Phase::List(0),
+            Phase::List(index) if index + 1 < self.directory.len() => Phase::List(index + 1),
+            Phase::List(_) if !rules.is_broken(Mutant::SkipNoteFlush) => Phase::FlushListed,
             Phase::Discard(index) if index + 1 < self.runs.len() => Phase::Discard(index + 1),
             Phase::Discard(_) => return self.end(server, volume),
-            Phase::Write(_) | Phase::Flush => {
+            Phase::Write(_) | Phase::Flush | Phase::List(_) | Phase::FlushListed => {
                 self.runs = runs(self.left.iter().map(|one| one.slot), volume);
                 if self.runs.is_empty() {
                     return self.end(server, volume);
@@ -269,7 +300,7 @@ impl Scribe {
     /// The round is over: its blocks are durable.
     fn end(&mut self, server: usize, volume: &mut Volume) -> Ended {
         let mut has_pages = false;
-        for (note, latest) in self.blocks.drain(..) {
+        for (note, latest) in self.blocks.drain(..).chain(self.directory.drain(..)) {
             *volume.latest_mut(server, note) = latest;
             has_pages |= matches!(note, Note::Page(_));
         }
@@ -299,8 +330,9 @@ impl Scribe {
         }
         self.phase = Phase::Idle;
         self.blocks.clear();
+        self.directory.clear();
         for one in &self.batch {
-            volume.tables[server].entries[one.slot as usize] = None;
+            volume.tables[server].enter(one.slot, None);
         }
         let mut failed = std::mem::take(&mut self.batch);
         failed.append(&mut self.queue);
@@ -372,8 +404,9 @@ mod tests {
         scribe.pages.insert(0);
         let slot = |slot| volume.layout.slot_offset(0, slot);
         let (run, alone) = (slot(2), slot(300));
-        let [first, second, page] = [Note::Table(0), Note::Table(1), Note::Page(0)]
-            .map(|note| volume.layout.note_offset(0, note, 1));
+        let [first, second, page, directory] =
+            [Note::Table(0), Note::Table(1), Note::Page(0), Note::Directory(0)]
+                .map(|note| volume.layout.note_offset(0, note, 0));
         let expected = [
             (StepKind::Wipe, run, 3 * OBJECT_BYTES),
             (StepKind::Wipe, alone, OBJECT_BYTES),
@@ -382,8 +415,14 @@ mod tests {
             (StepKind::Note, second, 4096),
             (StepKind::Note, page, 4096),
             (StepKind::Flush, 0, 0),
+            (StepKind::Note, directory, 4096),
+            (StepKind::Flush, 0, 0),
         ];
         assert_eq!(round(&mut scribe, &mut volume), expected);
+        scribe.queue.push(entering(5, 5));
+        let steps = round(&mut scribe, &mut volume);
+        let notes = steps.iter().filter(|step| step.0 == StepKind::Note).count();
+        assert_eq!(notes, 1, "it is listed");
     }
 
     #[test]
@@ -396,7 +435,8 @@ mod tests {
             offsets.extend(steps.iter().filter(|step| step.0 == StepKind::Note).map(|step| step.1));
         }
         let [first, second] = [0, 1].map(|copy| volume.layout.note_offset(0, Note::Table(0), copy));
-        assert_eq!(offsets, [second, first, second, first]);
+        let directory = volume.layout.note_offset(0, Note::Directory(0), 0);
+        assert_eq!(offsets, [first, directory, second, first, second]);
     }
 
     #[test]
@@ -415,9 +455,9 @@ mod tests {
                 break ended.failed;
             }
         };
-        let second = volume.layout.note_offset(0, Note::Table(0), 1);
-        assert_eq!(offsets, [second; ATTEMPTS as usize], "the same bytes");
+        let first = volume.layout.note_offset(0, Note::Table(0), 0);
+        assert_eq!(offsets, [first; ATTEMPTS as usize], "the same bytes");
         assert_eq!(failed, [entering(7, 7)]);
-        assert_eq!(volume.tables[0].entries[7], None);
+        assert_eq!(volume.tables[0].entry(7), None);
     }
 }

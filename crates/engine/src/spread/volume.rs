@@ -20,11 +20,13 @@ use evenkeel_core::place::cluster::{DomainId, GroupMap, GroupOptions, Member};
 
 use super::absent::can_miss_one;
 use super::format::choices::{Page, Passed};
-use super::format::table::{Entry, TablePart};
-use super::layout::{ENTRIES_PER_BLOCK, Layout, Note, SERVERS_MAX};
+use super::format::directory::{BITS_BYTES, DirectoryPart};
+use super::format::table::TablePart;
+use super::layout::{Layout, Note, SERVERS_MAX};
 use super::members::Members;
 use super::place::Places;
 use super::refusal::PARLANCE;
+use super::table::Table;
 use crate::lease::{Absent, Half, Identity, LateWrites, Lease, Office, OwnerId, Settled, Witness};
 use crate::notes::VolumeId;
 use crate::notes::block::Block;
@@ -56,9 +58,11 @@ pub struct Volume {
     pub(super) choices: ChoiceMap,
     /// Objects that were written and are not where they should be.
     pub(super) lost: BTreeSet<u32>,
+    /// By server, by block of its directory: the copy that was written last.
+    pub(super) directories: Vec<Vec<Latest>>,
     /// By server.
     pub(super) tables: Vec<Table>,
-    /// By page: the number of its last version.
+    /// By page: the number of its last version; zero if there is no such page.
     pub(super) versions: Vec<u64>,
     /// By server, by page: the copy that was written last; of keepers.
     pub(super) pages: Vec<Vec<Latest>>,
@@ -88,7 +92,8 @@ pub struct Mended {
     pub doubtful_blocks: u32,
 }
 
-/// Where the newest copy of a block stands, and its number.
+/// Where the newest copy of a block stands, and its number; zero if there is no such block, and it
+/// is not listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Latest {
     pub(super) number: u64,
@@ -101,9 +106,11 @@ impl Latest {
         Self { number: 0, copy: half.first_copy() }
     }
 
-    /// What the next write of the block has: the other copy of the half, so that this one stays.
+    /// What the next write of the block has: the other copy of the half, so that this one stays if
+    /// there is one.
     pub(super) fn next(self) -> Self {
-        Self { number: self.number + 1, copy: self.copy ^ 1 }
+        let copy = if self.number == 0 { self.copy } else { self.copy ^ 1 };
+        Self { number: self.number + 1, copy }
     }
 
     /// The same by an owner who writes to this half.
@@ -112,29 +119,6 @@ impl Latest {
             return self.next();
         }
         Self { number: self.number + 1, ..Self::none(half) }
-    }
-}
-
-/// What lies in the slots of a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Table {
-    /// By slot, and a bit beyond: up to the end of the last block.
-    pub(super) entries: Vec<Option<Entry>>,
-    /// By block.
-    pub(super) latest: Vec<Latest>,
-    /// Slots that may be taken.
-    pub(super) free: BTreeSet<u32>,
-}
-
-impl Table {
-    /// A table of nothing.
-    pub(super) fn new(slots: u32) -> Self {
-        let blocks = slots.div_ceil(ENTRIES_PER_BLOCK) as usize;
-        Self {
-            entries: vec![None; blocks * ENTRIES_PER_BLOCK as usize],
-            latest: vec![Latest::default(); blocks],
-            free: (0..slots).collect(),
-        }
     }
 }
 
@@ -169,6 +153,7 @@ impl Volume {
     /// A volume in which nothing was written.
     pub(super) fn blank(id: VolumeId, layout: Layout, office: Office) -> Self {
         let pages = layout.pages as usize;
+        let directory = |server| vec![Latest::default(); layout.directory_blocks(server) as usize];
         let noted =
             |server| vec![Latest::default(); if layout.is_keeper(server) { pages } else { 0 }];
         let mut indices = vec![None; SERVERS_MAX];
@@ -185,6 +170,7 @@ impl Volume {
             places: Places::new(layout.objects),
             choices: ChoiceMap::new(u64::from(layout.pages) * PAGE_OBJECTS),
             lost: BTreeSet::new(),
+            directories: (0..layout.servers.len()).map(directory).collect(),
             tables: layout.servers.iter().map(|server| Table::new(server.slots)).collect(),
             versions: vec![0; pages],
             pages: (0..layout.servers.len()).map(noted).collect(),
@@ -202,7 +188,8 @@ impl Volume {
     pub(super) fn note_in_half(&mut self) {
         let half = self.office.half;
         let tables = self.tables.iter_mut().flat_map(|table| &mut table.latest);
-        for latest in tables.chain(self.pages.iter_mut().flatten()) {
+        let directories = self.directories.iter_mut().flatten();
+        for latest in tables.chain(directories).chain(self.pages.iter_mut().flatten()) {
             *latest = Latest::none(half);
         }
     }
@@ -288,7 +275,10 @@ impl Volume {
         self.groups = groups(self.id, &self.layout, members.after);
         self.groups_before = groups_before(self.id, &self.layout);
         if is_new_era {
-            self.left.fill(PAGE_LEFT);
+            // Of a page that there is not, nothing was placed by the members before.
+            for (left, version) in self.left.iter_mut().zip(&self.versions) {
+                *left = if *version > 0 { PAGE_LEFT } else { 0 };
+            }
         }
         for server in 0..self.layout.servers.len() {
             let pages = if self.layout.is_keeper(server) { self.left.len() } else { 0 };
@@ -384,6 +374,7 @@ impl Volume {
     /// The copy of a block that was written last.
     pub(super) fn latest(&self, server: usize, note: Note) -> Latest {
         match note {
+            Note::Directory(block) => self.directories[server][block as usize],
             Note::Table(block) => self.tables[server].latest[block as usize],
             Note::Page(page) => self.pages[server][page as usize],
         }
@@ -392,6 +383,7 @@ impl Volume {
     /// The same, to be changed.
     pub(super) fn latest_mut(&mut self, server: usize, note: Note) -> &mut Latest {
         match note {
+            Note::Directory(block) => &mut self.directories[server][block as usize],
             Note::Table(block) => &mut self.tables[server].latest[block as usize],
             Note::Page(page) => &mut self.pages[server][page as usize],
         }
@@ -408,9 +400,11 @@ impl Volume {
         let offset = self.layout.note_offset(server, note, latest.copy);
         let (number, generation) = (latest.number, self.office.generation);
         match note {
+            Note::Directory(_) => {
+                return self.encode_listing((server, note), latest, std::iter::empty(), encoded);
+            }
             Note::Table(block) => {
-                let size = ENTRIES_PER_BLOCK as usize;
-                let entries = self.tables[server].entries[block as usize * size..][..size].to_vec();
+                let entries = Box::new(*self.tables[server].entries(block));
                 let part = TablePart { number, generation, index: block, entries };
                 part.encode(self.id, offset, encoded);
             }
@@ -422,5 +416,45 @@ impl Volume {
             }
         }
         offset
+    }
+
+    /// The same of a block of the directory that lists these notes as well, those of them that it
+    /// tells of.
+    pub(super) fn encode_listing(
+        &self,
+        (server, note): (usize, Note),
+        latest: Latest,
+        notes: impl Iterator<Item = Note>,
+        encoded: &mut Block,
+    ) -> u64 {
+        let Note::Directory(block) = note else { unreachable!("a block of the directory") };
+        let offset = self.layout.note_offset(server, note, latest.copy);
+        let mut part = self.directory(server, block);
+        (part.number, part.generation) = (latest.number, self.office.generation);
+        for (_, bit) in
+            notes.map(|note| self.layout.listed_in(server, note)).filter(|at| at.0 == block)
+        {
+            part.insert(bit);
+        }
+        part.encode(self.id, offset, encoded);
+        offset
+    }
+
+    /// Whether a note counts, as it does from the moment on when it is listed.
+    pub(super) fn is_listed(&self, server: usize, note: Note) -> bool {
+        let is_there = !matches!(note, Note::Page(_)) || self.layout.is_keeper(server);
+        is_there && self.latest(server, note).number > 0
+    }
+
+    /// A block of a server's directory as it is in memory, of no number.
+    pub(super) fn directory(&self, server: usize, block: u32) -> DirectoryPart {
+        let bits = Box::new([0; BITS_BYTES]);
+        let mut part = DirectoryPart { number: 0, generation: 0, index: block, bits };
+        for (bit, note) in (0..).zip(self.layout.notes_of(server, block)) {
+            if self.is_listed(server, note) {
+                part.insert(bit);
+            }
+        }
+        part
     }
 }

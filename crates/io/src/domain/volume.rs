@@ -1,6 +1,6 @@
 //! The tiered volume of a domain: whether it is open, and if not, why.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use tokio::sync::Notify;
@@ -11,6 +11,8 @@ use crate::device::Device;
 #[derive(Debug)]
 pub(crate) struct Volume {
     standing: RefCell<Standing>,
+    /// How much of what an opening has to read was read, and how much there is.
+    progress: Cell<Option<(u64, u64)>>,
     /// Told whenever `standing` changes.
     news: Notify,
 }
@@ -25,7 +27,11 @@ enum Standing {
 impl Volume {
     /// A volume that nobody has opened yet.
     pub(crate) fn new() -> Self {
-        Self { standing: RefCell::new(Standing::Opening(None)), news: Notify::new() }
+        Self {
+            standing: RefCell::new(Standing::Opening(None)),
+            progress: Cell::new(None),
+            news: Notify::new(),
+        }
     }
 
     /// The volume as a device, once it is open.
@@ -57,8 +63,16 @@ impl Volume {
         match &*self.standing.borrow() {
             Standing::Open(device) => device.trouble(),
             Standing::Opening(Some(trouble)) => Some(trouble.clone()),
-            Standing::Opening(None) => Some("it is being opened".to_owned()),
+            Standing::Opening(None) => Some(match self.progress.get() {
+                Some((read, all)) => format!("it is being opened, {} %", 100 * read / all.max(1)),
+                None => "it is being opened".to_owned(),
+            }),
         }
+    }
+
+    /// Notes how far an opening is.
+    pub(crate) fn note_progress(&self, progress: Option<(u64, u64)>) {
+        self.progress.set(progress);
     }
 
     /// Notes what stands in the way of opening; true if that is news.

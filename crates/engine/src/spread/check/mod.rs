@@ -70,7 +70,7 @@ pub fn check(shape: Shape, leaving: &[bool], case: &Case, reads: &mut dyn Reads)
     let layout =
         Layout { members: members.unwrap_or(volume.layout.members), ..volume.layout.clone() };
     let known = Known {
-        volume: volume.id,
+        volume: &volume,
         layout,
         half: settled(&fronts.of_volume()).half,
         is_there: is_member,

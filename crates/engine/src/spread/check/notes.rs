@@ -1,4 +1,5 @@
-//! Tables and choices of a spread volume, copy by copy: what an opening passes over as well.
+//! Directories, tables and choices of a spread volume, copy by copy: what an opening passes over as
+//! well.
 //!
 //! An owner writes the two copies of its half in turn, so the older one is of the state before the
 //! last write. If the newer one is damaged, the older one is used, and what was noted last is
@@ -6,17 +7,20 @@
 
 use std::collections::BTreeMap;
 
+use super::super::directory::{Directories, Listed};
 use super::super::format::choices::Page;
+use super::super::format::directory::DirectoryPart;
 use super::super::format::table::TablePart;
 use super::super::layout::{COPIES, ENTRIES_PER_BLOCK, KEEPERS_MAX, Layout, Note};
+use super::super::volume::Volume;
 use crate::care::{Doubt, Finding, Reads, Report, Severity, each_block};
 use crate::lease::Half;
 use crate::notes::VolumeId;
 use crate::notes::block::{Block, BlockKind, Label, was_older};
 
 /// What is known of the volume.
-pub(super) struct Known {
-    pub(super) volume: VolumeId,
+pub(super) struct Known<'a> {
+    pub(super) volume: &'a Volume,
     pub(super) layout: Layout,
     /// Where the last opening that came to its end has noted.
     pub(super) half: Half,
@@ -50,28 +54,62 @@ impl Copy {
 }
 
 /// The copies of each block, by server.
-pub(super) struct Notes {
-    known: Known,
+pub(super) struct Notes<'a> {
+    known: Known<'a>,
     found: Vec<BTreeMap<Note, Vec<Copy>>>,
 }
 
-impl Notes {
-    pub(super) fn read(known: Known, reads: &mut dyn Reads) -> Self {
-        let mut found = Vec::new();
-        for server in 0..known.layout.servers.len() {
-            let mut copies: BTreeMap<Note, Vec<Copy>> = BTreeMap::new();
-            if known.is_there[server] {
-                let range = known.layout.notes_range(server);
-                each_block(reads, server, range, |offset, block| {
-                    let (note, _) = known.layout.note_at(server, offset);
-                    let copy = copy_of(known.volume, (note, offset), block);
-                    // Copy 0 of all blocks comes first, then copy 1, and so on.
-                    copies.entry(note).or_default().push(copy);
-                });
+impl<'a> Notes<'a> {
+    pub(super) fn read(known: Known<'a>, reads: &mut dyn Reads) -> Self {
+        let mut notes = Self { found: Vec::new(), known };
+        let mut directories = Directories::default();
+        for server in 0..notes.known.layout.servers.len() {
+            notes.found.push(BTreeMap::new());
+            if notes.known.is_there[server] {
+                notes.read_directory(server, &mut directories, reads);
             }
-            found.push(copies);
         }
-        Self { known, found }
+        // What cannot be read has been found, and is told.
+        let _ = directories.finish(notes.known.volume);
+        for server in 0..notes.known.layout.servers.len() {
+            if notes.known.is_there[server] {
+                notes.read_listed(server, &directories, reads);
+            }
+        }
+        notes
+    }
+
+    fn read_directory(
+        &mut self,
+        server: usize,
+        directories: &mut Directories,
+        reads: &mut dyn Reads,
+    ) {
+        let Known { volume, layout, .. } = &self.known;
+        let copies = &mut self.found[server];
+        each_block(reads, server, layout.directory_range(server), |offset, block| {
+            let (note, _) = layout.note_at(server, offset);
+            match block {
+                Some(block) => directories.take(volume, server, offset, block),
+                None => directories.fail(layout, server, offset),
+            }
+            copies.entry(note).or_default().push(copy_of(volume.id(), (note, offset), block));
+        });
+    }
+
+    fn read_listed(&mut self, server: usize, directories: &Directories, reads: &mut dyn Reads) {
+        let Known { volume, layout, .. } = &self.known;
+        let copies = &mut self.found[server];
+        // Copy 0 of a run comes first, then copy 1, and so on.
+        for range in directories.ranges(layout, server) {
+            each_block(reads, server, range, |offset, block| {
+                let (note, _) = layout.note_at(server, offset);
+                if directories.listed(layout, server, note) == Listed::Yes {
+                    let copy = copy_of(volume.id(), (note, offset), block);
+                    copies.entry(note).or_default().push(copy);
+                }
+            });
+        }
     }
 
     /// Tells what is wrong.
@@ -109,7 +147,7 @@ impl Notes {
         let newest = copies.iter().filter_map(Copy::age).max();
         let (Copy::Damaged(block), Some((_, number))) = (&copies[at], newest) else { return true };
         let offset = self.known.layout.note_offset(server, note, at as u64);
-        let label = Label { volume: self.known.volume, number, offset };
+        let label = Label { volume: self.known.volume.id(), number, offset };
         !was_older(kind_of(note), &label, block)
     }
 
@@ -146,6 +184,9 @@ impl Notes {
 
     fn loss(&self, server: usize, note: Note) -> String {
         match note {
+            Note::Directory(_) => "no copy is whole: blocks of the table that were never written \
+                                   count as lost, and their slots as taken"
+                .to_owned(),
             Note::Table(block) => {
                 let first = block * ENTRIES_PER_BLOCK;
                 let slots = self.known.layout.servers[server].slots;
@@ -204,6 +245,9 @@ impl Notes {
 fn copy_of(volume: VolumeId, (note, offset): (Note, u64), block: Option<&Block>) -> Copy {
     let Some(block) = block else { return Copy::Unreadable };
     let found = match note {
+        Note::Directory(index) => DirectoryPart::decode(volume, offset, block)
+            .filter(|part| part.index == index)
+            .map(|part| (part.generation, part.number)),
         Note::Table(index) => TablePart::decode(volume, offset, block)
             .filter(|part| part.index == index)
             .map(|part| (part.generation, part.number)),
@@ -221,12 +265,13 @@ fn copy_of(volume: VolumeId, (note, offset): (Note, u64), block: Option<&Block>)
 fn severity_of_loss(note: Note) -> Severity {
     match note {
         Note::Table(_) => Severity::Error,
-        Note::Page(_) => Severity::Warning,
+        Note::Directory(_) | Note::Page(_) => Severity::Warning,
     }
 }
 
 fn kind_of(note: Note) -> BlockKind {
     match note {
+        Note::Directory(_) => BlockKind::Directory,
         Note::Table(_) => BlockKind::Table,
         Note::Page(_) => BlockKind::Choices,
     }
@@ -234,6 +279,7 @@ fn kind_of(note: Note) -> BlockKind {
 
 fn name(note: Note) -> String {
     match note {
+        Note::Directory(block) => format!("block {block} of the directory"),
         Note::Table(block) => format!("block {block} of the table"),
         Note::Page(page) => format!("page {page} of the choices"),
     }
@@ -245,6 +291,9 @@ fn remedy(is_whole: bool, note: Note) -> &'static str {
         (false, Note::Page(_)) => {
             "evenkeel volume repair takes it from the other servers that keep the choices, or \
              makes it anew from the tables"
+        }
+        (false, Note::Directory(_)) => {
+            "move the objects of this server to others (`leaving`), and have it join again"
         }
         (false, Note::Table(_)) => "restore the volume from a backup",
     }

@@ -2,6 +2,7 @@
 //! bytes are told in `docs/spread-volumes.md`.
 
 pub(super) mod choices;
+pub(super) mod directory;
 pub(super) mod head;
 pub(super) mod table;
 
@@ -23,6 +24,8 @@ pub fn probe(bytes: &[u8], volume: VolumeId, offset: u64) -> bool {
         part.encode(volume, offset, &mut again);
     } else if let Some(page) = choices::Page::decode(volume, offset, bytes) {
         page.encode(volume, offset, &mut again);
+    } else if let Some(part) = directory::DirectoryPart::decode(volume, offset, bytes) {
+        part.encode(volume, offset, &mut again);
     } else {
         return false;
     }
@@ -36,6 +39,7 @@ mod tests {
 
     use super::super::members::Members;
     use super::choices::{Page, Passed};
+    use super::directory::{BITS_BYTES, DirectoryPart};
     use super::head::Head;
     use super::table::{Entry, TablePart};
     use super::*;
@@ -90,7 +94,8 @@ mod tests {
     }
 
     fn part() -> TablePart {
-        let mut part = TablePart { number: 9, generation: 3, index: 2, entries: vec![None; 252] };
+        let mut part =
+            TablePart { number: 9, generation: 3, index: 2, entries: Box::new([None; 252]) };
         part.entries[17] = Entry::new(5, 99);
         part
     }
@@ -98,6 +103,13 @@ mod tests {
     fn page() -> Page {
         let passed = Passed { era: 2, left: 17 };
         Page { number: 2, generation: 3, index: 0, passed, bits: [0x1b; 4032] }
+    }
+
+    fn directory() -> DirectoryPart {
+        let bits = Box::new([0; BITS_BYTES]);
+        let mut part = DirectoryPart { number: 4, generation: 3, index: 1, bits };
+        [0, 9, 32255].into_iter().for_each(|bit| part.insert(bit));
+        part
     }
 
     #[test]
@@ -129,11 +141,17 @@ mod tests {
         page.encode(VOLUME, 8192, &mut block);
         assert_eq!(Page::decode(VOLUME, 8192, &block), Some(page));
         assert_eq!(Page::decode(VolumeId([1; 16]), 8192, &block), None);
+        let part = directory();
+        part.encode(VOLUME, 16384, &mut block);
+        assert_eq!(DirectoryPart::decode(VOLUME, 16384, &block), Some(part.clone()));
+        assert_eq!(DirectoryPart::decode(VOLUME, 8192, &block), None);
+        let listed = (0..32256).filter(|bit| part.has(*bit)).collect::<Vec<_>>();
+        assert_eq!(listed, [0, 9, 32255]);
     }
 
     /// The checksum of a block is over all that is in it.
     #[test]
-    fn blocks_of_version_2_are_what_they_have_always_been() {
+    fn blocks_of_version_3_are_what_they_have_always_been() {
         let mut block: Block = [0; BLOCK];
         let mut checksums = Vec::new();
         let mut seal = |encode: &dyn Fn(&mut Block)| {
@@ -144,20 +162,22 @@ mod tests {
         seal(&|block| owner().encode(VOLUME, block));
         seal(&|block| part().encode(VOLUME, 65536, block));
         seal(&|block| page().encode(VOLUME, 8192, block));
-        assert_eq!(checksums, [0x0347_72de, 0xf1d0_35fb, 0x4ec9_deb3, 0x48d8_bd82]);
+        seal(&|block| directory().encode(VOLUME, 16384, block));
+        assert_eq!(checksums, [0x8c8e_967d, 0xf1d0_35fb, 0xc100_3a10, 0xc711_5921, 0x3ffb_e746]);
     }
 
     proptest! {
         #[test]
         fn blocks_with_any_damage_are_blocks_or_not_but_never_a_panic(
-            at in 0..BLOCK, byte in any::<u8>(), what in 0..4,
+            at in 0..BLOCK, byte in any::<u8>(), what in 0..5,
         ) {
             let mut block: Block = [0; BLOCK];
             match what {
                 0 => head().encode(4096, &mut block),
                 1 => Owner::default().encode(VOLUME, &mut block),
-                2 => TablePart { number: 1, generation: 1, index: 0, entries: vec![None; 252] }
+                2 => TablePart { number: 1, generation: 1, index: 0, entries: Box::new([None; 252]) }
                     .encode(VOLUME, 4096, &mut block),
+                3 => directory().encode(VOLUME, 4096, &mut block),
                 _ => {
                     let passed = Passed { era: 0, left: 0 };
                     let page = Page { number: 1, generation: 1, index: 0, passed, bits: [0; 4032] };

@@ -43,8 +43,8 @@ pub(in crate::spread) struct TablePart {
     pub(in crate::spread) number: u64,
     pub(in crate::spread) generation: u64,
     pub(in crate::spread) index: u32,
-    /// By slot; as many as a block has room for.
-    pub(in crate::spread) entries: Vec<Option<Entry>>,
+    /// By slot.
+    pub(in crate::spread) entries: Box<[Option<Entry>; ENTRIES_PER_BLOCK as usize]>,
 }
 
 impl TablePart {
@@ -59,12 +59,18 @@ impl TablePart {
             let (padding, sequence) = (u32_at(block, at(index) + 4), u64_at(block, at(index) + 8));
             padding == 0 && sequence < NUMBER_END && (sequence > 0 || u32_at(block, at(index)) == 0)
         };
-        let entry = |index| Entry::new(u32_at(block, at(index)), u64_at(block, at(index) + 8));
-        (0..ENTRIES_PER_BLOCK).all(is_sound).then(|| Self {
+        if !(0..ENTRIES_PER_BLOCK).all(is_sound) {
+            return None;
+        }
+        let mut entries = Box::new([None; ENTRIES_PER_BLOCK as usize]);
+        for (index, entry) in (0..).zip(entries.iter_mut()) {
+            *entry = Entry::new(u32_at(block, at(index)), u64_at(block, at(index) + 8));
+        }
+        Some(Self {
             number: label.number,
             generation: u64_at(block, 48),
             index: u32_at(block, 56),
-            entries: (0..ENTRIES_PER_BLOCK).map(entry).collect(),
+            entries,
         })
     }
 

@@ -49,35 +49,35 @@ impl Opening {
         Ok(is_over.then(|| members.settled()))
     }
 
-    /// Puts other members in force. Whoever joins gets a table of nothing, whoever keeps the
+    /// Puts other members in force. Whoever joins gets a directory of nothing, whoever keeps the
     /// choices from now on gets them all.
     pub(super) fn welcome(&mut self, members: Members) {
-        let joining = self.joining.clone();
         let volume = self.opened.as_mut().expect("made by the claim");
         let keeping: Vec<usize> = volume.layout.keepers().collect();
         volume.office.generation += 1;
         volume.change(members);
-        for &server in &joining {
-            for latest in &mut volume.tables[server].latest {
-                latest.number = 1;
-            }
-        }
         let layout = volume.layout.clone();
         let mut notes = Vec::new();
         for keeper in layout.keepers().filter(|keeper| !keeping.contains(keeper)) {
             for (latest, number) in volume.pages[keeper].iter_mut().zip(&volume.versions) {
                 latest.number = *number;
             }
-            notes.extend((0..layout.pages).map(|page| (keeper, Note::Page(page))));
-        }
-        for &server in &joining {
-            notes
-                .extend((0..layout.table_blocks(server)).map(|block| (server, Note::Table(block))));
+            let pages = (0..).zip(&volume.versions).filter(|(_, version)| **version > 0);
+            notes.extend(pages.map(|(page, _)| (keeper, Note::Page(page))));
         }
         self.push_notes(notes);
-        self.tasks.extend(joining.into_iter().map(|server| Task::Lease(Act::Claim(server))));
         self.push_each(|server| Task::Flush { server });
         self.phase = Phase::Welcome;
+    }
+
+    /// Has what whoever keeps the choices from now on was given listed, and claims whoever joins.
+    pub(super) fn list_welcome(&mut self) {
+        let joining = self.joining.clone();
+        let there = self.old().chain(joining.iter().copied());
+        self.push_directories(there.collect::<Vec<_>>());
+        self.tasks.extend(joining.into_iter().map(|server| Task::Lease(Act::Claim(server))));
+        self.push_each(|server| Task::Flush { server });
+        self.phase = Phase::WelcomeListing;
     }
 
     /// Writes heads with the members that are in force, first on those that join.

@@ -83,11 +83,11 @@ impl Opening {
     /// that is written to from now on. Late claims and beats do no harm: an owner writes over them.
     fn may_notes_change(&self, verdict: &Verdict) -> bool {
         let written = |server: usize| {
-            let [table, choices] = match verdict {
-                Verdict::Make(_) => [FRONT_BYTES..u64::MAX, 0..0],
+            let [directory, table, choices] = match verdict {
+                Verdict::Make(_) => [FRONT_BYTES..u64::MAX, 0..0, 0..0],
                 Verdict::Use(usable) => usable.layout.half_ranges(server, self.half(usable)),
             };
-            [0..OWNER_OFFSET, table, choices]
+            [0..OWNER_OFFSET, directory, table, choices]
         };
         let (late, now) = (&self.candidate.late, self.candidate.tenure.now);
         let reaches = |server: usize, range| late.reaches(now, server, &range);

@@ -8,14 +8,16 @@
 //!     |
 //!   claim on every server, wait: still ours? --- no ---> Refused
 //!     |                                                     ^
-//!     +--- blank: tables and choices of nothing, heads 1 ---+------> Ready
+//!     +--- blank: directories of nothing, heads 1 ----------+------> Ready
 //!     |                                                     |
-//!     +--- heads up --- tables, choices --- mended, flushed, made sure: still ours? ---> Ready
-//!                                             |                    ^
-//!                       other servers listed, or some to leave     |
-//!                                             |                    |
-//!                 those that join: tables of nothing, then heads --+
+//!     +--- heads up --- directories, what they list --- mended, flushed, made sure: still ours?
+//!                                             |                    ^          |
+//!                       other servers listed, or some to leave     |          v
+//!                                             |                    |        Ready
+//!            those that join: directories of nothing, then heads --+
 //! ```
+//!
+//! What it takes grows with what was written in the volume, not with its size.
 //!
 //! Whoever joins gets its head last of all, but before the others get theirs: a head that names the
 //! new members is found only if all that it speaks of is there.
@@ -34,6 +36,8 @@ use std::ops::Range;
 
 use evenkeel_core::time::{Nanos, Span};
 
+use super::assembling::{Assembly, Rewrites, Step};
+use super::directory::Directories;
 use super::format::head::Head;
 use super::heads;
 use super::layout::{Layout, Note, Shape};
@@ -71,7 +75,11 @@ pub struct Opening {
     tasks: VecDeque<Task>,
     /// The bytes of the write that is asked for.
     bytes: Vec<u8>,
+    directories: Directories,
     reading: Option<Reading>,
+    assembly: Option<Assembly>,
+    /// How much was read of what directories list, and how much there is, in bytes.
+    to_read: (u64, u64),
     opened: Option<Box<Volume>>,
     refusal: Option<Refusal>,
     /// What this gate knows of the volume.
@@ -104,14 +112,22 @@ enum Phase {
     Claim,
     /// Read all fronts again.
     Confirm,
-    /// Write tables and choices of nothing.
+    /// Write directories of nothing.
     Make,
-    /// Read tables and choices.
+    /// Read the directories.
+    List,
+    /// Read what they list of tables and choices.
     Read,
+    /// Put together what was read.
+    Assemble,
     /// Write again what may not be durable.
     Mend,
-    /// Make servers ready that join, and others that are to keep the choices.
+    /// Have it listed.
+    MendListing,
+    /// Make servers ready that are to keep the choices.
     Welcome,
+    /// Have that listed, and make servers ready that join.
+    WelcomeListing,
     /// Make sure of it all.
     Close,
     /// Read all fronts for the last time.
@@ -151,6 +167,8 @@ enum Task {
     Flush {
         server: usize,
     },
+    /// Let others on the thread have their turn.
+    Yield,
 }
 
 impl Opens for Opening {
@@ -232,6 +250,10 @@ impl Opens for Opening {
         is_old.then_some(Identity { words: PARLANCE, volume: volume.id, number })
     }
 
+    fn progress(&self) -> Option<(u64, u64)> {
+        self.reading.is_some().then_some(self.to_read)
+    }
+
     fn right(&self) -> Option<&Gatekeeper> {
         Some(&self.candidate.tenure.right)
     }
@@ -260,7 +282,10 @@ impl Opening {
             missing: 0,
             away: None,
             returning: None,
+            directories: Directories::default(),
             reading: None,
+            assembly: None,
+            to_read: (0, 0),
             opened: None,
             refusal: None,
             witness: None,
@@ -313,6 +338,7 @@ impl Opening {
                 Ask::Read { part: server, offset: 0, length: FRONT_BYTES }
             }
             Task::Lease(Act::Wait(span)) => Ask::Wait(span),
+            Task::Yield => Ask::Wait(Span::ZERO),
             Task::Lease(Act::Fence) => Ask::Fence(self.candidate.losers()),
             Task::LookAt { server, block, .. } => {
                 let offset = block as u64 * BLOCK_BYTES;
@@ -392,13 +418,20 @@ impl Opening {
                 }
                 self.close();
             }
-            Phase::Read => self.mend()?,
-            Phase::Mend if !self.again.is_empty() => self.mend_again(),
-            Phase::Mend => match self.change()? {
+            Phase::List => self.read_listed()?,
+            Phase::Read => self.begin_assembly(),
+            Phase::Assemble => self.assemble()?,
+            Phase::Mend => {
+                self.push_directories(self.old().collect::<Vec<_>>());
+                self.phase = Phase::MendListing;
+            }
+            Phase::MendListing if !self.again.is_empty() => self.mend_again(),
+            Phase::MendListing => match self.change()? {
                 Some(members) => self.welcome(members),
                 None => self.close(),
             },
-            Phase::Welcome => {
+            Phase::Welcome => self.list_welcome(),
+            Phase::WelcomeListing => {
                 self.push_heads();
                 self.close();
             }
@@ -418,16 +451,7 @@ impl Opening {
     }
 
     fn make(&mut self) {
-        let volume = self.opened.as_mut().expect("made by the claim");
-        volume.versions.fill(1);
-        volume.pages.iter_mut().flatten().for_each(|latest| latest.number = 1);
-        let layout = volume.layout.clone();
-        for latest in volume.tables.iter_mut().flat_map(|table| &mut table.latest) {
-            latest.number = 1;
-        }
-        for server in 0..layout.servers.len() {
-            self.push_notes(layout.notes(server).map(|note| (server, note)));
-        }
+        self.push_directories(0..self.devices.len());
         self.push_each(|server| Task::Flush { server });
         self.phase = Phase::Make;
     }
@@ -441,28 +465,59 @@ impl Opening {
         }
         let layout = self.opened().layout.clone();
         for server in self.old().collect::<Vec<_>>() {
-            let Range { start: mut offset, end } = layout.notes_range(server);
-            while offset < end {
-                let length = STEP_BYTES_MAX.min(end - offset);
-                self.tasks.push_back(Task::ReadNotes { server, offset, length });
-                offset += length;
-            }
+            self.push_reads(server, layout.directory_range(server));
         }
-        self.reading = Some(Reading::new(&layout, self.returning, self.rules));
-        self.phase = Phase::Read;
+        self.phase = Phase::List;
     }
 
-    /// Takes blocks of tables and choices. If they cannot be read together, each is read by itself:
-    /// one may be unreadable.
+    /// Has what the directories list read.
+    fn read_listed(&mut self) -> Result<(), Refusal> {
+        let mut directories = std::mem::take(&mut self.directories);
+        let volume = self.opened.as_mut().expect("made by the claim");
+        let finished = directories.finish(volume);
+        for server in 0..volume.directories.len() {
+            for (block, latest) in (0..).zip(&mut volume.directories[server]) {
+                *latest = directories.latest(server, block).unwrap_or(*latest);
+            }
+        }
+        if let Err((server, offset)) = finished {
+            return Err(self.refusal_of(server, Unfit::Unreadable { offset }.into()));
+        }
+        let layout = self.opened().layout.clone();
+        for server in self.old().collect::<Vec<_>>() {
+            for range in directories.ranges(&layout, server) {
+                self.to_read.1 += range.end - range.start;
+                self.push_reads(server, range);
+            }
+        }
+        let servers = layout.servers.len();
+        self.reading = Some(Reading::new(directories, servers, self.returning, self.rules));
+        self.phase = Phase::Read;
+        Ok(())
+    }
+
+    fn push_reads(&mut self, server: usize, range: Range<u64>) {
+        let Range { start: mut offset, end } = range;
+        while offset < end {
+            let length = STEP_BYTES_MAX.min(end - offset);
+            self.tasks.push_back(Task::ReadNotes { server, offset, length });
+            offset += length;
+        }
+    }
+
+    /// Takes blocks of notes. If they cannot be read together, each is read by itself: one may be
+    /// unreadable.
     fn take_notes(&mut self, server: usize, offset: u64, length: u64, answer: Answer<'_>) {
         let count = length / BLOCK_BYTES;
-        let reading = self.reading.as_mut().expect("notes are read in their phase");
         let volume = self.opened.as_deref().expect("made by the claim");
         match answer.blocks(count) {
             Some(blocks) => {
-                for (index, block) in (0..).zip(blocks) {
-                    reading.take(volume, server, offset + index * BLOCK_BYTES, block);
-                }
+                self.to_read.0 += if self.reading.is_some() { length } else { 0 };
+                let blocks = (offset..).step_by(BLOCK).zip(blocks);
+                blocks.for_each(|(offset, block)| match &mut self.reading {
+                    Some(reading) => reading.take(volume, server, offset, block),
+                    None => self.directories.take(volume, server, offset, block),
+                });
             }
             None if count > 1 => {
                 for index in (0..count).rev() {
@@ -470,16 +525,17 @@ impl Opening {
                     self.tasks.push_front(Task::ReadNotes { server, offset, length: BLOCK_BYTES });
                 }
             }
-            None => reading.unreadable.push((server, offset)),
+            None => match &mut self.reading {
+                Some(reading) => reading.fail(&volume.layout, server, offset),
+                None => self.directories.fail(&volume.layout, server, offset),
+            },
         }
     }
 
-    /// Puts together what was read, and writes again what may not be durable.
-    fn mend(&mut self) -> Result<(), Refusal> {
+    fn begin_assembly(&mut self) {
         let reading = self.reading.take().expect("notes were read");
-        let volume = self.opened.as_mut().expect("made by the claim");
-        let is_repair = self.rebuilding.is_some();
         // A repair writes everything again.
+        let is_repair = self.rebuilding.is_some();
         let trusts_all = self.rules.is_broken(Mutant::TrustCache);
         let since = |settled: &Settled| match settled.generation {
             _ if is_repair => 0,
@@ -487,26 +543,64 @@ impl Opening {
             generation => generation,
         };
         let since: Vec<u64> = self.candidate.settled.iter().map(since).collect();
-        let unreadable = reading.unreadable.first().copied();
-        let rewrites = reading.assemble(volume, &since);
+        self.assembly = Some(Assembly::new(reading, since));
+        self.phase = Phase::Assemble;
+    }
+
+    /// Puts together what was read, a bit at a time.
+    fn assemble(&mut self) -> Result<(), Refusal> {
+        let assembly = self.assembly.as_mut().expect("begun before");
+        let volume = self.opened.as_mut().expect("made by the claim");
+        let rewrites = match assembly.step(volume) {
+            Step::More => {
+                self.tasks.push_back(Task::Yield);
+                return Ok(());
+            }
+            Step::Done(rewrites) => Some(rewrites),
+            Step::Damaged => None,
+        };
+        let unreadable = assembly.unreadable();
+        self.assembly = None;
         // What cannot be read now may be read later. It must not be given up for good.
         let is_missed = rewrites.is_none() || volume.lost_objects() > 0;
         let is_missed = is_missed && !self.rules.is_broken(Mutant::GiveUpUnread);
         if let Some((server, offset)) = unreadable.filter(|_| is_missed) {
             return Err(self.refusal_of(server, Unfit::Unreadable { offset }.into()));
         }
-        let Some(rewrites) = rewrites else {
-            return Err(match self.away {
-                Some(server) => self.refusal_of(server, RefusalReason::Needed(Needed::Notes)),
-                None => self.refusal_of(0, RefusalReason::NotesDamaged),
-            });
-        };
-        if is_repair {
+        match rewrites {
+            Some(rewrites) => self.mend(rewrites),
+            None => {
+                return Err(match self.away {
+                    Some(server) => self.refusal_of(server, RefusalReason::Needed(Needed::Notes)),
+                    None => self.refusal_of(0, RefusalReason::NotesDamaged),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes again what may not be durable.
+    fn mend(&mut self, rewrites: Rewrites) {
+        if self.rebuilding.is_some() {
             self.again = rewrites.iter().copied().collect();
         }
         self.push_notes(rewrites);
+        self.push_old(|server| Task::Flush { server });
         self.phase = Phase::Mend;
-        Ok(())
+    }
+
+    /// Writes all directories of these servers anew.
+    fn push_directories(&mut self, servers: impl IntoIterator<Item = usize>) {
+        let volume = self.opened.as_mut().expect("made by the claim");
+        let half = volume.office.half;
+        let mut notes = Vec::new();
+        for server in servers {
+            for (block, latest) in (0..).zip(&mut volume.directories[server]) {
+                *latest = latest.next_in(half);
+                notes.push((server, Note::Directory(block)));
+            }
+        }
+        self.push_notes(notes);
     }
 
     /// Makes everything durable, and says so.
@@ -594,6 +688,7 @@ impl Task {
             | Self::WriteHead { server, .. }
             | Self::WriteNotes { server, .. }
             | Self::Flush { server } => Some(server),
+            Self::Yield => None,
         }
     }
 }

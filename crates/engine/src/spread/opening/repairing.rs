@@ -80,7 +80,7 @@ impl Opening {
         self.push_old(|server| Task::Flush { server });
         let again = std::mem::take(&mut self.again);
         let volume = self.opened.as_mut().expect("made by the claim");
-        volume.versions.iter_mut().for_each(|number| *number += 1);
+        volume.versions.iter_mut().filter(|number| **number > 0).for_each(|number| *number += 1);
         for (server, note) in &again {
             let latest = volume.latest_mut(*server, *note).next();
             *volume.latest_mut(*server, *note) = latest;
@@ -93,6 +93,7 @@ impl Opening {
             }
         }
         self.push_notes(again);
+        self.push_old(|server| Task::Flush { server });
         self.phase = Phase::Mend;
     }
 

@@ -36,13 +36,14 @@ impl Serving {
     /// Takes a slot of a server that nothing may reach any more: from this owner's end, which is as
     /// far as can be from what the owner before may still have under way.
     pub(in crate::spread) fn take_slot(&mut self, now: Nanos, server: usize) -> Option<u32> {
-        let is_usable = |slot: &&u32| !self.is_slot_late(now, (server, **slot));
-        let mut free = self.volume.tables[server].free.iter();
+        let is_usable = |slot: &u32| !self.is_slot_late(now, (server, *slot));
         let is_first =
             self.volume.office.half == Half::First || self.rules.is_broken(Mutant::SameEnd);
-        let slot = if is_first { free.find(is_usable) } else { free.rfind(is_usable) };
-        let slot = *slot?;
-        self.volume.tables[server].free.remove(&slot);
+        let slot = {
+            let mut free = self.volume.tables[server].free.iter();
+            if is_first { free.find(is_usable) } else { free.rfind(is_usable) }
+        }?;
+        self.volume.tables[server].free.remove(slot);
         Some(slot)
     }
 
@@ -52,7 +53,7 @@ impl Serving {
             && self.volume.tables[server]
                 .free
                 .iter()
-                .any(|slot| self.is_slot_late(now, (server, *slot)))
+                .any(|slot| self.is_slot_late(now, (server, slot)))
     }
 
     /// A request waits until no late writes may come any more.

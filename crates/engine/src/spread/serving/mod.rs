@@ -93,8 +93,12 @@ impl Serving {
     /// Begins to serve, once the volume is known to be ours.
     pub(crate) fn new(volume: Volume, plan: &SpreadPlan, tenants: usize) -> Self {
         let servers = volume.layout.servers.len();
-        let placed = volume.places.known().count();
-        let absent = volume.places.known().filter(|(_, place)| *place == Place::AWAY).count();
+        let placed = volume.places.count();
+        let is_away = |(_, place): &(u32, Place)| *place == Place::AWAY;
+        let absent = match volume.away {
+            Some(_) => volume.places.known().filter(is_away).count(),
+            None => 0,
+        };
         let mut serving = Self {
             object_bits: volume.layout.object_bytes.trailing_zeros(),
             loads: Loads::new(servers),
@@ -117,7 +121,7 @@ impl Serving {
             unheard: Unheard::default(),
             is_due: false,
             absent: u32::try_from(absent).expect("objects are numbered by u32"),
-            placed: u32::try_from(placed).expect("objects are numbered by u32"),
+            placed,
             diverted: 0,
             freed: 0,
             full: 0,

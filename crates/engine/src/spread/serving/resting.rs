@@ -82,8 +82,7 @@ impl Serving {
         if self.volume.away == Some(index) {
             return self.absent;
         }
-        let free = u32::try_from(self.volume.tables[index].free.len());
-        self.volume.layout.servers[index].slots - free.expect("slots are numbered by u32")
+        self.volume.layout.servers[index].slots - self.volume.tables[index].free.count()
     }
 
     /// Whether a server has said that it has no room.

@@ -175,7 +175,7 @@ impl Cared for Spread {
     fn in_use(world: &World) -> Vec<(usize, u64)> {
         let Volume { layout, office, .. } = volume_of(&world.engine);
         let ranges = (0..SERVERS).flat_map(|server| {
-            let keeps = if layout.is_keeper(server) { 2 } else { 1 };
+            let keeps = if layout.is_keeper(server) { 3 } else { 2 };
             let ranges = layout.half_ranges(server, office.half).into_iter().take(keeps);
             ranges.map(move |range| (server, range))
         });

@@ -195,6 +195,7 @@ fn each_rule_that_is_broken_is_noticed() {
         (Mutant::SkipWipe, QUIET),
         (Mutant::SkipWipeFlush, cuts),
         (Mutant::SkipNoteFlush, cuts),
+        (Mutant::SkipListing, cuts),
         (Mutant::ChoiceFirst, cuts),
         (Mutant::ClearFirst, Trial { cut_each: 4, ..FREEING }),
         (Mutant::SkipClear, Trial { cut_each: 4, ..FREEING }),

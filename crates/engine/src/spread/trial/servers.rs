@@ -397,53 +397,100 @@ fn owners_are_known_by_what_they_wrote() {
     }
 }
 
-/// A volume of so many slots that a server's table has several blocks: what is written to make and
-/// to open it.
-#[test]
-fn notes_that_are_written_anew_go_out_together() {
-    let sizes_bytes = 400 * OBJECT_BYTES;
-    let mut disks: Vec<Disk> = (0..SERVERS).map(|_| Disk::new(sizes_bytes)).collect();
+/// Opens drives of so many slots that a server's table has several blocks; returns the volume, and
+/// how long the writes of notes were.
+fn opened_with_writes(disks: &mut [Disk], name: &str) -> (Volume, Vec<usize>) {
+    let size_bytes = disks[0].size_bytes();
     let shape = Shape { size_bytes: None, ..shape() };
-    let device = |server| PartDevice { name: format!("s{server}"), size_bytes: sizes_bytes };
-    let mut writes = |name: &str| {
-        let devices = (0..SERVERS).map(device).collect();
-        let mut opening = Opening::new(names(name), shape, devices, vec![false; SERVERS]);
-        let (mut lengths, mut now) = (Vec::new(), Nanos::ZERO);
-        loop {
-            let bytes;
-            now += Span::from_micros(1);
-            let answer = match opening.poll(now) {
-                Ask::Read { part, offset, length } => {
-                    bytes = disks[part].read(offset, length);
-                    Answer::Read(&bytes)
-                }
-                Ask::Write { part, offset, bytes } => {
-                    disks[part].write(offset, bytes, false);
-                    lengths.extend((offset >= 16 << 10).then_some(bytes.len()));
-                    Answer::Done
-                }
-                Ask::Wait(span) => {
-                    now += span;
-                    Answer::Done
-                }
-                Ask::Flush { .. } | Ask::Fence(_) => Answer::Done,
-                Ask::Ready(_) => return lengths,
-                Ask::Refused(why) => panic!("{why}"),
-            };
-            opening.answer(answer);
+    let device = |server| PartDevice { name: format!("s{server}"), size_bytes };
+    let devices = (0..SERVERS).map(device).collect();
+    let mut opening = Opening::new(names(name), shape, devices, vec![false; SERVERS]);
+    let (mut lengths, mut now) = (Vec::new(), Nanos::ZERO);
+    loop {
+        let bytes;
+        now += Span::from_micros(1);
+        let answer = match opening.poll(now) {
+            Ask::Read { part, offset, length } => {
+                bytes = disks[part].read(offset, length);
+                Answer::Read(&bytes)
+            }
+            Ask::Write { part, offset, bytes } => {
+                disks[part].write(offset, bytes, false);
+                lengths.extend((offset >= 16 << 10).then_some(bytes.len()));
+                Answer::Done
+            }
+            Ask::Wait(span) => {
+                now += span;
+                Answer::Done
+            }
+            Ask::Flush { .. } | Ask::Fence(_) => Answer::Done,
+            Ask::Ready(volume) => return (*volume, lengths),
+            Ask::Refused(why) => panic!("{why}"),
+        };
+        opening.answer(answer);
+    }
+}
+
+/// Writes everything that there may be of a volume, as if objects had been placed all over it.
+fn note_everything(disks: &mut [Disk], volume: &mut Volume) {
+    let mut block: Block = [0; BLOCK];
+    volume.versions.fill(1);
+    for (server, disk) in disks.iter_mut().enumerate() {
+        let is_kept =
+            |note: &Note| !matches!(note, Note::Page(_)) || volume.layout.is_keeper(server);
+        let notes: Vec<Note> = volume.layout.notes_of(server, 0).filter(is_kept).collect();
+        for note in notes.into_iter().chain([Note::Directory(0)]) {
+            let latest = volume.latest(server, note).next();
+            *volume.latest_mut(server, note) = latest;
+            let offset = volume.encode(server, note, latest, &mut block);
+            disk.write(offset, &block, false);
         }
-    };
-    // Tables of two blocks, and one page on three of the servers.
-    let together = [8192, 4096, 8192, 4096, 8192, 4096, 8192];
-    assert_eq!(writes("maker"), together);
-    assert_eq!(writes("heir"), together, "in the other half");
+    }
+}
+
+#[test]
+fn a_new_volume_has_directories_and_nothing_else_and_what_is_written_anew_goes_out_together() {
+    let mut disks: Vec<Disk> = (0..SERVERS).map(|_| Disk::new(400 * OBJECT_BYTES)).collect();
+    let (mut volume, writes) = opened_with_writes(&mut disks, "maker");
+    assert_eq!(writes, [4096; SERVERS]);
+    note_everything(&mut disks, &mut volume);
+    // Tables of two blocks, and two pages on three of the servers; then directories.
+    let notes = [8192, 8192, 8192, 8192, 8192, 8192, 8192];
+    let expected = [&notes[..], &[4096; SERVERS]].concat();
+    let (volume, writes) = opened_with_writes(&mut disks, "heir");
+    assert_eq!((writes, volume.mended()), (expected, Mended::default()), "in the other half");
+}
+
+/// A directory of which no copy is whole, or of which the newest is damaged.
+fn with_damaged_directory(copies: std::ops::Range<u64>) -> Result<Volume, String> {
+    let mut world = full_world();
+    let volume = reopened(&mut world.disks).unwrap();
+    let newest = volume.latest(1, Note::Directory(0)).copy;
+    for copy in copies {
+        let copy = (newest + copy) % COPIES;
+        let offset = volume.layout.note_offset(1, Note::Directory(0), copy);
+        let mut block = world.disks[1].read(offset, 4096);
+        block[100] ^= 1;
+        world.disks[1].write(offset, &block, true);
+    }
+    let again = reopened(&mut world.disks)?;
+    assert_eq!((&again.places, &again.lost), (&volume.places, &volume.lost), "nothing is lost");
+    Ok(again)
+}
+
+#[test]
+fn what_a_damaged_directory_listed_is_found_all_the_same() {
+    let older = with_damaged_directory(0..1).unwrap();
+    assert_eq!(older.mended(), Mended::default());
+    let none = with_damaged_directory(0..COPIES).unwrap();
+    assert_eq!(none.mended(), Mended::default(), "all blocks were written");
 }
 
 /// Makes the heads of a drive those of the version before.
 fn as_the_version_before(disk: &mut Disk) {
     for offset in [0, 4096] {
         let mut block = disk.read(offset, 4096);
-        block[12..16].copy_from_slice(&1_u32.to_le_bytes());
+        block[12..16].copy_from_slice(&2_u32.to_le_bytes());
         let checksum = crc32c(&block[12..]);
         block[8..12].copy_from_slice(&checksum.to_le_bytes());
         disk.write(offset, &block, true);
@@ -460,7 +507,7 @@ fn a_volume_of_the_version_before_is_refused_by_name_and_left_as_it_is() {
     };
     let before = content(&disks);
     let why = Spread::default().open(&mut disks, u64::MAX).unwrap().unwrap_err();
-    assert!(why.contains("\"s0\": it has version 1 of the format"), "{why}");
+    assert!(why.contains("\"s0\": it has version 2 of the format"), "{why}");
     assert!(why.contains("copy its disk to a new volume"), "{why}");
     assert!(content(&disks) == before, "nothing was written");
 }

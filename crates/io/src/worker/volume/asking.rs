@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use evenkeel_core::id::TenantId;
+use evenkeel_core::time::Span;
 use evenkeel_engine::lease::Sending;
 use evenkeel_engine::notes::{Answer, Ask, Opens};
 use evenkeel_wire::nbd::proto::Errno;
@@ -36,6 +37,11 @@ impl Keeper {
                     (part, Task::Write { offset, data: Arc::new(Buf::copy_of(bytes)) })
                 }
                 Ask::Flush { part } => (part, Task::Flush),
+                Ask::Wait(Span::ZERO) => {
+                    tokio::task::yield_now().await;
+                    opening.answer(Answer::Done);
+                    continue;
+                }
                 Ask::Wait(span) => {
                     tokio::time::sleep(duration(span)).await;
                     opening.answer(Answer::Done);
@@ -55,6 +61,9 @@ impl Keeper {
                 Ok(None) => Answer::Done,
                 Err(_) => Answer::Failed,
             });
+            if let Some(volume) = self.domain.volume() {
+                volume.note_progress(opening.progress());
+            }
             if let Some(right) = opening.right() {
                 lease.opening(right, |part| opening.identity(part));
             }
