@@ -70,11 +70,11 @@ const PARTS: [Part; 16] = [
     },
     Part {
         name: "openings",
-        long: "volumes in Ceph up to a pebibyte, with a million objects",
-        short: "one of a tebibyte",
+        long: "volumes in Ceph and over servers up to a pebibyte, with a million objects",
+        short: "one of a tebibyte of each",
         steps: |_, skips| {
             let line = "test --locked -p evenkeel-app --all-features --test it -- --nocapture \
-                        ceph::sizes::how_long";
+                        ceph::sizes::how_long spread::sizes::how_long";
             Ok(vec![tests("openings", line, Some(("EVENKEEL_OPENINGS", "all")), skips)])
         },
     },

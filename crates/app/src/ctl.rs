@@ -226,8 +226,8 @@ Examples:
   evenkeel ctl save                      keep it in the policy file
 
 Clients that connect from now on see it. A volume grows at once; it shrinks where nothing lies
-beyond the new end: discard what is there first. Volumes in Ceph have a size of their own; volumes
-of a store are resized by `evenkeel ctl volume resize`.";
+beyond the new end: discard what is there first. Volumes in Ceph and over servers (`choices`) have a
+size of their own; volumes of a store are resized by `evenkeel ctl volume resize`.";
 
 #[derive(Debug, clap::Args)]
 struct ExportAdd {

@@ -112,6 +112,11 @@ impl Engine {
             Input::Volume(volume) => self.mount_tiers(now, *volume),
             Input::Spread(volume) => self.mount_spread(now, *volume),
             Input::Pause => self.pause(),
+            Input::Resize { size_bytes } => {
+                if let Some(volume) = self.spread_mut() {
+                    volume.resize(now, size_bytes);
+                }
+            }
             Input::Unmount => {
                 assert!(self.units.live().next().is_none(), "what was asked of it has ended");
                 self.volume = None;
@@ -131,12 +136,12 @@ impl Engine {
             Input::Looked { server, latency } => self.service().looked(server, latency),
             Input::Cleared { server } => self.service().cleared(now, server),
             Input::HostTold { server, host } => {
-                if let Some(volume) = self.volume.as_mut().and_then(|volume| volume.spread_mut()) {
+                if let Some(volume) = self.spread_mut() {
                     volume.host_told(server, host);
                 }
             }
             Input::Full { server } => {
-                if let Some(volume) = self.volume.as_mut().and_then(|volume| volume.spread_mut()) {
+                if let Some(volume) = self.spread_mut() {
                     volume.is_out_of_room(now, server);
                 }
             }
@@ -163,6 +168,16 @@ impl Engine {
     pub fn is_at_rest(&self) -> bool {
         let volume = self.volume.as_ref().and_then(|volume| volume.spread());
         volume.is_some_and(spread::Serving::is_at_rest)
+    }
+
+    /// What has come of another size for the spread volume, once it is known: the size, in bytes, or
+    /// why it has not changed.
+    pub fn take_resized(&mut self) -> Option<Result<u64, spread::ResizeRefusal>> {
+        self.spread_mut()?.take_resized()
+    }
+
+    fn spread_mut(&mut self) -> Option<&mut spread::Serving> {
+        self.volume.as_mut()?.spread_mut()
     }
 
     /// Says what to do next.

@@ -107,6 +107,12 @@ pub enum Input<'a> {
     /// The spread volume is to be opened anew: nothing begins any more, and once
     /// [`Engine::is_at_rest`] nothing is noted on its servers until [`Input::Spread`].
     Pause,
+    /// The spread volume is to have this size, in whole objects; [`Engine::take_resized`] says what
+    /// has come of it.
+    Resize {
+        /// In bytes.
+        size_bytes: u64,
+    },
     /// Another gate has the volume, and nothing of it is under way any more: it is forgotten, until
     /// it is opened again.
     Unmount,
@@ -250,6 +256,8 @@ pub enum Refused {
     Claimed,
     /// Nobody knows whether the volume is still this gate's, and that has not shown for too long.
     Lapsed,
+    /// The volume has shrunk since the request's client came, and ends before it.
+    Beyond,
 }
 
 /// A part of a request, small enough to schedule.

@@ -329,6 +329,11 @@ impl Domain {
         self.state.borrow_mut().engine.handle(now, Input::ServedByOthers(costs));
     }
 
+    /// What it is called: the name of its backend, or of its group.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The volume, if the servers are the members of one.
     pub(crate) fn volume(&self) -> Option<&Volume> {
         self.volume.as_ref()

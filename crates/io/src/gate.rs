@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 
 use evenkeel_core::time::Span;
 use evenkeel_engine::policy::{Address, Backend, Policy, Source, Spread, Tiered};
+use evenkeel_engine::spread::Shape;
 use evenkeel_store::Volume;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Mutex, oneshot, watch};
@@ -493,9 +494,11 @@ impl GateHandle {
     /// [`ResizeError`]; its size has not changed.
     pub async fn resize(&self, volume: &str, size_bytes: u64) -> Result<u64, ResizeError> {
         let plan = self.shared.plan();
-        let is_resizable =
-            plan.backend(volume).is_some_and(|backend| matches!(backend.source, Source::Ceph(_)));
-        let domain = plan.domains.iter().find(|domain| is_resizable && domain.has(volume));
+        let is_resizable = plan
+            .backend(volume)
+            .is_some_and(|backend| matches!(backend.source, Source::Ceph(_) | Source::Spread(_)));
+        let is_its = |domain: &&PlannedDomain| domain.name == volume || domain.has(volume);
+        let domain = plan.domains.iter().filter(|_| is_resizable).find(is_its);
         let domain = domain.ok_or_else(|| ResizeError::NotResizable(volume.to_owned()))?;
         let (reply, resized) = oneshot::channel();
         let message = Message::Resize { volume: volume.to_owned(), size_bytes, reply };
@@ -608,7 +611,8 @@ pub(crate) fn same_source(before: &Source, after: &Source) -> bool {
         }
         (Source::Spread(before), Source::Spread(after)) => {
             let Spread { prefer, near, ceiling_milli, takeover, .. } = after.clone();
-            Spread { prefer, near, ceiling_milli, takeover, ..before.clone() } == *after
+            let shape = Shape { size_bytes: after.shape.size_bytes, ..before.shape };
+            Spread { prefer, near, ceiling_milli, takeover, shape, ..before.clone() } == *after
         }
         (Source::Ceph(before), Source::Ceph(after)) => before.is_volume_of(after),
         (Source::Store(before), Source::Store(after)) => {

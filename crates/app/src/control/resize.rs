@@ -71,8 +71,10 @@ impl Control {
         refuse_to_cut(&policy, &name, size_bytes)?;
         let resized = self.gate.resize(&name, size_bytes).await?;
         let backend = policy.backends.iter_mut().find(|backend| backend.name == name);
-        if let Some(Source::Ceph(volume)) = backend.map(|backend| &mut backend.source) {
-            volume.shape.size_bytes = size_bytes;
+        match backend.map(|backend| &mut backend.source) {
+            Some(Source::Ceph(volume)) => volume.shape.size_bytes = size_bytes,
+            Some(Source::Spread(volume)) => volume.shape.size_bytes = Some(resized),
+            _ => {}
         }
         self.gate.reload(policy).await.map_err(ApplyError::from)?;
         Ok(resized)

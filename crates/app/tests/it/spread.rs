@@ -9,6 +9,7 @@ mod absent;
 mod changes;
 mod late;
 mod preferences;
+mod sizes;
 mod thin;
 
 use std::path::PathBuf;

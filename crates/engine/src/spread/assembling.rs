@@ -242,8 +242,13 @@ impl Assembly {
             return OBJECTS_OF_BLOCK;
         };
         for (slot, entry) in (block * ENTRIES_PER_BLOCK..).zip(entries.iter_mut()) {
-            *entry = entry.filter(|entry| entry.object < layout.objects && slot < slots);
             let Some(Entry { object, sequence }) = *entry else { continue };
+            if object >= layout.objects || slot >= slots {
+                // Were it left, it would come back once the volume has grown.
+                *entry = None;
+                self.cleared.insert((server, block));
+                continue;
+            }
             volume.sequence = volume.sequence.max(sequence.get());
             let place = Place::new(server, slot);
             let placing = Placing { object, sequence: sequence.get(), place };

@@ -21,6 +21,8 @@ use super::refusal::{Needed, Refusal, RefusalReason, WrongServers};
 use super::rules::{Mutant, Rules};
 use super::volume::Volume;
 use crate::lease::{self, Absent, Front, OwnerId, Settled};
+use crate::notes::block::Block;
+use crate::notes::head::head_offset;
 use crate::notes::{PartDevice, Unfit, VolumeId};
 
 /// What to do with the servers.
@@ -186,7 +188,7 @@ impl Case<'_> {
             return Err(damaged());
         }
         let mut layout = layout(&found, newest.members).ok_or_else(damaged)?;
-        check_shape(self.shape, &layout).map_err(|reason| self.refuse(0, reason))?;
+        check_shape(self.shape, &mut layout).map_err(|reason| self.refuse(0, reason))?;
         if let (Some(server), Some(Absent { number, .. })) = (self.away, left_out) {
             let slots = newest.all_slots[number as usize];
             layout.leave_out(server, number, slots).ok_or_else(damaged)?;
@@ -236,14 +238,22 @@ impl Case<'_> {
     }
 }
 
-/// Whether a volume is as the policy says.
-fn check_shape(shape: &Shape, layout: &Layout) -> Result<(), RefusalReason> {
-    let is_size = |bytes: u64| u64::from(layout.objects) == bytes.div_ceil(layout.object_bytes);
-    let is_wanted = layout.object_bytes == shape.object_bytes
-        && layout.candidates as usize == shape.candidates
-        && shape.size_bytes.is_none_or(is_size);
-    let found = (layout.object_bytes, layout.size_bytes(), layout.candidates);
-    if is_wanted { Ok(()) } else { Err(RefusalReason::Shape { found }) }
+/// Whether a volume is as the policy says. It grows to what that says, and never shrinks by it.
+fn check_shape(shape: &Shape, layout: &mut Layout) -> Result<(), RefusalReason> {
+    let is_wanted =
+        layout.object_bytes == shape.object_bytes && layout.candidates as usize == shape.candidates;
+    if !is_wanted {
+        let found = (layout.object_bytes, layout.size_bytes(), layout.candidates);
+        return Err(RefusalReason::Shape { found });
+    }
+    let Some(size_bytes) = shape.size_bytes else { return Ok(()) };
+    let most = layout.objects_max();
+    let objects = u32::try_from(size_bytes.div_ceil(layout.object_bytes)).ok();
+    let objects = objects.filter(|objects| *objects <= most);
+    let most_bytes = u64::from(most) * layout.object_bytes;
+    let too_large = RefusalReason::TooLarge { found_bytes: layout.size_bytes(), most_bytes };
+    layout.objects = layout.objects.max(objects.ok_or(too_large)?);
+    Ok(())
 }
 
 /// Whether a server is as it was left.
@@ -261,10 +271,12 @@ fn fits(head: &Head, (oldest, newest): (u64, u64), device: &PartDevice) -> Resul
 /// What lies where, if the heads agree on something that can be.
 fn layout(heads: &[Head], members: Members) -> Option<Layout> {
     let first = heads[0];
-    let common = |head: &Head| (head.object_bytes, head.objects, head.pages, head.candidates);
+    let common = |head: &Head| (head.object_bytes, head.pages, head.candidates);
+    // They differ where a change of the size was cut short.
+    let objects = heads.iter().map(|head| head.objects).max()?;
     let layout = Layout {
         object_bytes: first.object_bytes,
-        objects: first.objects,
+        objects,
         candidates: first.candidates,
         pages: first.pages,
         servers: heads
@@ -297,7 +309,7 @@ pub(super) fn head(volume: &Volume, server: usize, (generation, after): (u64, Ow
         object_bytes: layout.object_bytes,
         data_offset: layout.servers[server].data_offset,
         slots: layout.servers[server].slots,
-        objects: layout.objects,
+        objects: volume.wanted_objects.unwrap_or(layout.objects),
         pages: layout.pages,
         candidates: layout.candidates,
         is_parted: volume.is_parted,
@@ -305,6 +317,15 @@ pub(super) fn head(volume: &Volume, server: usize, (generation, after): (u64, Ow
         opening: volume.office.owner,
         after,
     }
+}
+
+/// Makes the head that a server has by now, with the size that the volume is to get; returns where
+/// it stands. All that it says lies within what no drive tears.
+pub(super) fn encode_again(volume: &Volume, server: usize, block: &mut Block) -> u64 {
+    let generation = volume.office.generation;
+    let offset = head_offset(generation);
+    head(volume, server, (generation, volume.afters[server])).encode(offset, block);
+    offset
 }
 
 const _: () = assert!(KEEPERS_MAX >= 2, "the choices outlive a bad block");

@@ -202,6 +202,12 @@ impl Layout {
         Ok(Self { object_bytes, objects, candidates, pages, servers, members })
     }
 
+    /// The most objects that the pages have room for.
+    pub(super) fn objects_max(&self) -> u32 {
+        let most = u64::from(self.pages) * PAGE_OBJECTS;
+        u32::try_from(most).unwrap_or(u32::MAX).min(OBJECTS_MAX)
+    }
+
     /// Size of the volume.
     pub fn size_bytes(&self) -> u64 {
         u64::from(self.objects) * self.object_bytes
@@ -385,6 +391,7 @@ impl Layout {
         self.servers.iter().enumerate().all(fits)
             && (1..=OBJECTS_MAX).contains(&self.objects)
             && u64::from(self.pages) >= u64::from(self.objects).div_ceil(PAGE_OBJECTS)
+            && u64::from(self.pages) <= u64::from(OBJECTS_MAX).div_ceil(PAGE_OBJECTS)
             && (2..=CANDIDATES_MAX).contains(&(self.candidates as usize))
     }
 }

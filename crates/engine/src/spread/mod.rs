@@ -65,5 +65,6 @@ pub use refusal::{Needed, Refusal, RefusalReason, WrongServers};
 pub use report::{ChangeReport, SpreadReport, SpreadServer, Standing, Stuck};
 pub use scribe::ATTEMPTS;
 pub use serving::REST;
+pub use serving::ResizeRefusal;
 pub(crate) use serving::Serving;
 pub use volume::{Mended, Volume};

@@ -109,6 +109,12 @@ impl Places {
         Self { objects, runs: vec![None; objects.div_ceil(RUN) as usize], count: 0 }
     }
 
+    /// There are so many objects from now on; of those that are gone none lies anywhere.
+    pub(super) fn resize(&mut self, objects: u32) {
+        self.objects = objects;
+        self.runs.resize(objects.div_ceil(RUN) as usize, None);
+    }
+
     /// How many objects lie anywhere.
     pub(super) fn count(&self) -> u32 {
         self.count

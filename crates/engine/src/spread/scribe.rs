@@ -24,6 +24,7 @@ use std::collections::BTreeSet;
 
 use evenkeel_core::id::TenantId;
 
+use super::heads;
 use super::layout::{ENTRIES_PER_BLOCK, Note};
 use super::rules::{Mutant, Rules};
 use super::volume::{Latest, Volume};
@@ -46,6 +47,8 @@ pub(super) struct Scribe {
     pub(super) leaving: Vec<Leaving>,
     /// Pages that are to be written in the next round; for keepers.
     pub(super) pages: BTreeSet<u32>,
+    /// Whether the head is to be written in the next round, with another size.
+    pub(super) is_head_due: bool,
     /// Who waits for them, if anybody does.
     pub(super) pages_payer: Option<TenantId>,
     /// The objects of this round.
@@ -56,6 +59,8 @@ pub(super) struct Scribe {
     runs: Vec<(u32, u32)>,
     /// The blocks of this round, with how they are to be written.
     blocks: Vec<(Note, Latest)>,
+    /// Whether the head is written in this round.
+    has_head: bool,
     /// Blocks of the directory that are to list some of them for the first time, likewise.
     directory: Vec<(Note, Latest)>,
     /// What the step under way writes.
@@ -94,6 +99,7 @@ enum Phase {
     Wipe(usize),
     FlushWiped,
     Write(usize),
+    Head,
     Flush,
     List(usize),
     FlushListed,
@@ -118,6 +124,8 @@ pub(super) struct Ended {
     pub(super) left: Vec<Leaving>,
     /// Whether pages were written.
     pub(super) has_pages: bool,
+    /// Whether the head was, if it was to be.
+    pub(super) head: Option<bool>,
     /// Objects that could not be entered: the server has to rest.
     pub(super) failed: Vec<Entering>,
     /// Slots of which nobody knows whether they are cleared.
@@ -151,6 +159,7 @@ impl Scribe {
             && self.queue.is_empty()
             && self.leaving.is_empty()
             && self.pages.is_empty()
+            && !self.is_head_due
     }
 
     /// Begins a round with all that is wanted by now.
@@ -158,7 +167,9 @@ impl Scribe {
         self.batch = std::mem::take(&mut self.queue);
         self.left = std::mem::take(&mut self.leaving);
         let pages = std::mem::take(&mut self.pages);
-        if self.batch.is_empty() && self.left.is_empty() && pages.is_empty() {
+        self.has_head = std::mem::take(&mut self.is_head_due);
+        let has_notes = !(self.batch.is_empty() && self.left.is_empty() && pages.is_empty());
+        if !has_notes && !self.has_head {
             return None;
         }
         // Whoever waits pays; the mover pays if nobody does.
@@ -183,9 +194,14 @@ impl Scribe {
             self.phase = Phase::FlushWiped;
         } else {
             self.enter(server, volume);
-            self.phase = Phase::Write(0);
+            self.phase = self.first_write();
         }
         Some(())
+    }
+
+    /// Where a round begins to write.
+    fn first_write(&self) -> Phase {
+        if self.blocks.is_empty() { Phase::Head } else { Phase::Write(0) }
     }
 
     /// The blocks of the directory that do not list what this round writes.
@@ -229,6 +245,11 @@ impl Scribe {
                 }
                 let mut block: Block = [0; BLOCK];
                 let offset = volume.encode(server, *note, *latest, &mut block);
+                self.write(offset, &block)
+            }
+            Phase::Head => {
+                let mut block: Block = [0; BLOCK];
+                let offset = heads::encode_again(volume, server, &mut block);
                 self.write(offset, &block)
             }
             Phase::List(index) => {
@@ -276,16 +297,21 @@ impl Scribe {
             Phase::Wipe(_) if !rules.is_broken(Mutant::SkipWipeFlush) => Phase::FlushWiped,
             Phase::Wipe(_) | Phase::FlushWiped => {
                 self.enter(server, volume);
-                Phase::Write(0)
+                self.first_write()
             }
             Phase::Write(index) if index + 1 < self.blocks.len() => Phase::Write(index + 1),
-            Phase::Write(_) if !rules.is_broken(Mutant::SkipNoteFlush) => Phase::Flush,
-            Phase::Write(_) | Phase::Flush if !self.directory.is_empty() => Phase::List(0),
+            Phase::Write(_) if self.has_head => Phase::Head,
+            Phase::Write(_) | Phase::Head if !rules.is_broken(Mutant::SkipNoteFlush) => {
+                Phase::Flush
+            }
+            Phase::Write(_) | Phase::Head | Phase::Flush if !self.directory.is_empty() => {
+                Phase::List(0)
+            }
             Phase::List(index) if index + 1 < self.directory.len() => Phase::List(index + 1),
             Phase::List(_) if !rules.is_broken(Mutant::SkipNoteFlush) => Phase::FlushListed,
             Phase::Discard(index) if index + 1 < self.runs.len() => Phase::Discard(index + 1),
             Phase::Discard(_) => return self.end(server, volume),
-            Phase::Write(_) | Phase::Flush | Phase::List(_) | Phase::FlushListed => {
+            Phase::Write(_) | Phase::Head | Phase::Flush | Phase::List(_) | Phase::FlushListed => {
                 self.runs = runs(self.left.iter().map(|one| one.slot), volume);
                 if self.runs.is_empty() {
                     return self.end(server, volume);
@@ -306,7 +332,8 @@ impl Scribe {
         }
         self.phase = Phase::Idle;
         let (entered, left) = (std::mem::take(&mut self.batch), std::mem::take(&mut self.left));
-        Ended { entered, left, has_pages, ..Ended::default() }
+        let head = std::mem::take(&mut self.has_head).then_some(true);
+        Ended { entered, left, has_pages, head, ..Ended::default() }
     }
 
     /// What a step that failed left behind nobody knows: the round goes back to where all is done
@@ -321,7 +348,7 @@ impl Scribe {
             self.attempt += 1;
             self.phase = match self.phase {
                 Phase::Wipe(_) | Phase::FlushWiped => Phase::Wipe(0),
-                _ => Phase::Write(0),
+                _ => self.first_write(),
             };
             if self.phase == Phase::Wipe(0) && self.runs.is_empty() {
                 self.phase = Phase::FlushWiped;
@@ -338,7 +365,9 @@ impl Scribe {
         failed.append(&mut self.queue);
         let mut not_left = std::mem::take(&mut self.left);
         not_left.append(&mut self.leaving);
-        Ended { failed, not_left, has_failed: true, ..Ended::default() }
+        let head = std::mem::take(&mut self.has_head) || std::mem::take(&mut self.is_head_due);
+        let head = head.then_some(false);
+        Ended { failed, not_left, head, has_failed: true, ..Ended::default() }
     }
 }
 

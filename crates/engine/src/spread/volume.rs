@@ -45,6 +45,10 @@ pub struct Volume {
     /// What is said of the opening on the servers.
     pub(super) office: Office,
     pub(super) layout: Layout,
+    /// Objects that it is to have, while heads are written that say so.
+    pub(super) wanted_objects: Option<u32>,
+    /// By server: the last opening before this one that came to its end with it.
+    pub(super) afters: Vec<OwnerId>,
     /// The servers by number, and none where there is no such number.
     indices: Vec<Option<usize>>,
     /// Where objects are placed.
@@ -163,12 +167,14 @@ impl Volume {
         Self {
             id,
             office,
+            wanted_objects: None,
+            afters: vec![OwnerId::default(); layout.servers.len()],
             indices,
             groups: groups(id, &layout, layout.members.after),
             groups_before: groups_before(id, &layout),
             left: vec![0; pages],
             places: Places::new(layout.objects),
-            choices: ChoiceMap::new(u64::from(layout.pages) * PAGE_OBJECTS),
+            choices: ChoiceMap::new(layout.objects_max().into()),
             lost: BTreeSet::new(),
             directories: (0..layout.servers.len()).map(directory).collect(),
             tables: layout.servers.iter().map(|server| Table::new(server.slots)).collect(),
@@ -456,5 +462,21 @@ impl Volume {
             }
         }
         part
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::layout::Shape;
+    use super::*;
+
+    #[test]
+    fn a_volume_of_a_pebibyte_takes_next_to_nothing_while_nothing_is_written() {
+        let shape = Shape { object_bytes: 4 << 20, size_bytes: Some(1 << 50), candidates: 2 };
+        let layout = Layout::plan(&shape, &[250 << 40; 4]).unwrap();
+        assert!(layout.is_sound() && layout.objects_max() == 1 << 30);
+        let volume = Volume::blank(VolumeId([1; 16]), layout, Office::default());
+        assert_eq!(volume.size_bytes(), 1 << 50);
+        assert_eq!(volume.choices.chosen().objects, 0);
     }
 }

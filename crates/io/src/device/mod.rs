@@ -172,7 +172,7 @@ impl Device {
             Medium::Remote(remote) => remote.features(),
             Medium::Store(volume) => volume.features(),
             Medium::Ceph(volume) => volume.features(),
-            Medium::Tiered(disk) => Some(disk.features().clone()),
+            Medium::Tiered(disk) => Some(disk.features()),
             Medium::Turn(_) => None,
         }
     }

@@ -22,6 +22,7 @@ use super::{Device, Features};
 pub(crate) struct TieredDisk {
     tiers: Vec<Rc<Device>>,
     features: Features,
+    size_bytes: Cell<u64>,
     /// The one that the volume does without: its troubles are not the volume's.
     left_out: Cell<Option<usize>>,
 }
@@ -48,7 +49,7 @@ impl TieredDisk {
         let (tiers, features): (Vec<_>, Vec<_>) = tiers.into_iter().unzip();
         let left_out = Cell::new(features.iter().position(Option::is_none));
         let features: Vec<&Features> = features.into_iter().flatten().collect();
-        Some(Self { tiers, features: together(&features)?, left_out })
+        Some(Self { tiers, features: together(&features)?, size_bytes: Cell::new(0), left_out })
     }
 
     /// Whether one more device can do all that the volume has promised.
@@ -61,9 +62,13 @@ impl TieredDisk {
         })
     }
 
-    /// The same of this size.
-    pub(crate) fn of_size(self, size_bytes: u64) -> Self {
-        Self { features: Features { size_bytes, ..self.features }, ..self }
+    /// It has this size from now on.
+    pub(crate) fn set_size(&self, size_bytes: u64) {
+        self.size_bytes.set(size_bytes);
+    }
+
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.size_bytes.get()
     }
 
     pub(super) fn tiers(&self) -> &[Rc<Device>] {
@@ -87,8 +92,8 @@ impl TieredDisk {
         needed.find_map(|(_, tier)| tier.trouble())
     }
 
-    pub(super) fn features(&self) -> &Features {
-        &self.features
+    pub(super) fn features(&self) -> Features {
+        Features { size_bytes: self.size_bytes.get(), ..self.features.clone() }
     }
 }
 

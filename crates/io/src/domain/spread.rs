@@ -12,9 +12,10 @@ use evenkeel_engine::{Input, Refused, Target, Unit, spread, tiers};
 use evenkeel_wire::nbd::proto::Errno;
 
 use super::Domain;
-use crate::device::Device;
+use crate::device::{Device, Medium};
 use crate::lease::VolumeLease;
 use crate::op::Op;
+use crate::resize::{self, ResizeError};
 
 /// Between two looks whether all that was asked for is over.
 const LOOK: Duration = Duration::from_millis(2);
@@ -61,6 +62,68 @@ impl Domain {
     pub(crate) fn resume_spread(self: &Rc<Self>, volume: Box<spread::Volume>) {
         self.leave.is_over.set(false);
         self.tell(Input::Spread(volume));
+    }
+
+    /// What the policy in force says of its volume, if it says a spread volume.
+    pub(crate) fn spread_shape(&self) -> Option<spread::Shape> {
+        let plan = self.worker.plan();
+        Some(plan.backend(&self.name)?.spread()?.shape)
+    }
+
+    /// The size that the policy says, or zero, and the one that the open volume has, in bytes.
+    pub(crate) fn spread_sizes(&self) -> Option<(u64, u64)> {
+        let wanted = self.spread_shape()?.size_bytes.unwrap_or(0);
+        Some((wanted, self.volume()?.device()?.features()?.size_bytes))
+    }
+
+    /// What to say of a volume that has grown beyond what the policy says.
+    pub(crate) fn told_size(&self) -> Option<String> {
+        let (wanted, has) = self.spread_sizes()?;
+        (0 < wanted && wanted < has).then(|| resize::said_less(has, wanted))
+    }
+
+    /// Gives the open volume another size, in whole objects; returns it.
+    ///
+    /// # Errors
+    /// Why it keeps the one it has.
+    pub(crate) async fn resize_spread(
+        self: &Rc<Self>,
+        size_bytes: u64,
+    ) -> Result<u64, ResizeError> {
+        let not_open = || ResizeError::NotOpen(self.name.clone());
+        let volume = self.volume().ok_or_else(not_open)?;
+        let device = volume.device().ok_or_else(not_open)?;
+        let Medium::Tiered(disk) = &device.medium else { return Err(not_open()) };
+        let Some(_resizing) = volume.begin_resize() else {
+            return Err(ResizeError::Refused("it is being resized already".to_owned()));
+        };
+        self.tell(Input::Resize { size_bytes });
+        let result = loop {
+            let resized = self.state.borrow_mut().engine.take_resized();
+            if let Some(result) = resized {
+                break result;
+            }
+            if !volume.device().is_some_and(|now| Rc::ptr_eq(&now, &device)) {
+                return Err(not_open());
+            }
+            tokio::time::sleep(LOOK).await;
+        };
+        let after = result.map_err(|why| ResizeError::Refused(self.words_for_size(why)))?;
+        let before = disk.size_bytes();
+        disk.set_size(after);
+        if after != before {
+            tracing::info!(volume = self.name, before, after, "the volume has another size");
+        }
+        Ok(after)
+    }
+
+    fn words_for_size(&self, why: spread::ResizeRefusal) -> String {
+        match why {
+            spread::ResizeRefusal::Away(server) => {
+                format!("{why}, and {:?} does not", self.server_name(server))
+            }
+            _ => why.to_string(),
+        }
     }
 
     /// The volume is ours until then.
@@ -194,7 +257,13 @@ impl Domain {
     /// A request of the volume is not served. Why is told where the gate's words go, once until
     /// something changes.
     pub(super) fn refuse(&self, op: &mut Op, why: Refused) {
-        op.fail(if matches!(why, Refused::NoRoom(_)) { Errno::NoSpace } else { Errno::Io });
+        let is_write = matches!(op.kind, Kind::Write | Kind::WriteZeroes);
+        op.fail(match why {
+            Refused::NoRoom(_) => Errno::NoSpace,
+            Refused::Beyond if is_write => Errno::NoSpace,
+            Refused::Beyond => Errno::Invalid,
+            _ => Errno::Io,
+        });
         let mut refused = self.refused.borrow_mut();
         if refused.contains(&why) || op.device.target != Target::Volume {
             return;
@@ -230,6 +299,9 @@ impl Domain {
             ),
             Refused::Claimed => "another gate has claimed the volume".to_owned(),
             Refused::Lapsed => "no server tells whether the volume is still this gate's".to_owned(),
+            Refused::Beyond => "the volume has shrunk since its client came, and ends before it; \
+                                let the client connect anew"
+                .to_owned(),
         }
     }
 }

@@ -15,6 +15,16 @@ pub(crate) struct Volume {
     progress: Cell<Option<(u64, u64)>>,
     /// Told whenever `standing` changes.
     news: Notify,
+    is_resizing: Cell<bool>,
+}
+
+/// The volume is being resized; by one at a time.
+pub(crate) struct Resizing<'a>(&'a Cell<bool>);
+
+impl Drop for Resizing<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
 }
 
 #[derive(Debug)]
@@ -31,6 +41,7 @@ impl Volume {
             standing: RefCell::new(Standing::Opening(None)),
             progress: Cell::new(None),
             news: Notify::new(),
+            is_resizing: Cell::new(false),
         }
     }
 
@@ -68,6 +79,11 @@ impl Volume {
                 None => "it is being opened".to_owned(),
             }),
         }
+    }
+
+    /// Begins to resize it, unless somebody does.
+    pub(crate) fn begin_resize(&self) -> Option<Resizing<'_>> {
+        (!self.is_resizing.replace(true)).then(|| Resizing(&self.is_resizing))
     }
 
     /// Notes how far an opening is.

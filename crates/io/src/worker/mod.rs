@@ -178,13 +178,14 @@ impl Worker {
                 });
             }
         }
-        let volumes = domains.iter().filter_map(|(name, domain)| Some((name, domain.volume()?)));
-        report.backends.extend(volumes.map(|(name, volume)| {
+        let volumes =
+            domains.iter().filter_map(|(name, domain)| Some((name, domain, domain.volume()?)));
+        report.backends.extend(volumes.map(|(name, domain, volume)| {
             let trouble = volume.trouble();
             BackendReport {
                 name: name.clone(),
                 up: trouble.is_none(),
-                trouble,
+                trouble: trouble.or_else(|| domain.told_size()),
                 ..BackendReport::default()
             }
         }));
@@ -291,7 +292,7 @@ pub(crate) async fn live(
             }
             Message::Resize { volume, size_bytes, reply } => {
                 let worker = Rc::clone(&worker);
-                answer(reply, async move { worker.resize_pool(&volume, size_bytes).await });
+                answer(reply, async move { worker.resize(&volume, size_bytes).await });
             }
             Message::Stop { grace } => {
                 worker.stop(grace).await;

@@ -53,11 +53,11 @@ impl Worker {
     }
 
     /// Gives a volume another size; returns it.
-    pub(super) async fn resize_pool(
-        &self,
-        name: &str,
-        size_bytes: u64,
-    ) -> Result<u64, ResizeError> {
+    pub(super) async fn resize(&self, name: &str, size_bytes: u64) -> Result<u64, ResizeError> {
+        let domain = self.domains.borrow().get(name).cloned();
+        if let Some(domain) = domain.filter(|domain| domain.is_spread()) {
+            return domain.resize_spread(size_bytes).await;
+        }
         let volume = self.pools.borrow().get(name).cloned();
         let volume = volume.ok_or_else(|| ResizeError::NotOpen(name.to_owned()))?;
         volume.resize(size_bytes).await

@@ -1,7 +1,8 @@
 //! A volume in a pool of a real Ceph stays one disk to its clients: when the gate is killed, when
 //! it was asleep, and when the room is used up. `changes` is what the cluster goes through, `edges`
-//! a pool that is full or deleted, `sizes` how volumes open and grow, `faults` what fails in it,
-//! `auth` who is let in, `fencing` who may write once another gate wants the volume.
+//! a pool that is full or deleted, `moved` one that is another, `sizes` how volumes open and grow,
+//! `faults` what fails in it, `auth` who is let in, `fencing` who may write once another gate wants
+//! the volume.
 //!
 //! Each test has a cluster of its own, of a few OSDs in memory.
 
@@ -10,6 +11,7 @@ mod changes;
 mod edges;
 mod faults;
 mod fencing;
+mod moved;
 mod sizes;
 
 use evenkeel_app::stage::{CephCluster, CephOptions, Stage};

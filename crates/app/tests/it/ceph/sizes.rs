@@ -1,8 +1,6 @@
 //! Volumes of any size: a pebibyte opens at once and takes room for what is written alone, and a
 //! volume grows and shrinks while clients use it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use evenkeel_core::place::choices::{ChoiceMap, PAGE_OBJECTS};
@@ -14,6 +12,7 @@ use super::{NO_SPACE, OBJECT_BYTES, Staged, backend, opened, trouble, write};
 use crate::harness::client::fio_verify;
 use crate::harness::gate::Gate;
 use crate::harness::nbd::Client;
+use crate::harness::openings::{self, OTHER_EXPORT, Opened, Opening, open_once};
 use crate::harness::process::run;
 use crate::harness::skip::needs;
 use crate::harness::target::Target;
@@ -167,47 +166,14 @@ fn shrink(gate: &Gate, staged: &Staged, target: &Target) {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// One row of the table: a volume that has so much written in it.
-struct Opening {
-    size: &'static str,
-    size_bytes: u64,
-    objects: u64,
-}
-
-/// What came of it.
-#[derive(Debug)]
-struct Opened {
-    took: Duration,
-    /// The longest that a read of another export on the same core took meanwhile.
-    stall: Duration,
-    resident_mib: u64,
-}
-
 /// How long volumes of all sizes take to open, new, and again with and without a million objects
 /// all over them. The long form, with `EVENKEEL_OPENINGS`, prints the table of docs/benchmarks.md.
 #[test]
 fn how_long_volumes_take_to_open() {
     needs!("ceph-mon", "ceph-mgr", "ceph-osd", "taskset");
-    let is_long = std::env::var_os("EVENKEEL_OPENINGS").is_some();
-    let rows = [
-        Opening { size: "1 TiB", size_bytes: 1 << 40, objects: 20_000 },
-        Opening { size: "1 TiB", size_bytes: 1 << 40, objects: 0 },
-        Opening { size: "64 TiB", size_bytes: 64 << 40, objects: 0 },
-        Opening { size: "64 TiB", size_bytes: 64 << 40, objects: 1_000_000 },
-        Opening { size: "1 PiB", size_bytes: 1 << 50, objects: 0 },
-        Opening { size: "1 PiB", size_bytes: 1 << 50, objects: 1_000_000 },
-    ];
     let staged = Staged::new(512);
-    for row in &rows[..if is_long { rows.len() } else { 1 }] {
-        let outcomes = open_twice(&staged, row);
-        let Opening { size, objects, .. } = row;
-        for (when, Opened { took, stall, resident_mib }) in ["new", "again"].iter().zip(outcomes) {
-            println!(
-                "| {size} | {objects} | {when} | {took:.2?} | {resident_mib} MiB | {stall:.1?} |"
-            );
-            assert!(resident_mib < 200, "{size}, {objects} objects: {resident_mib} MiB");
-            assert!(took < Duration::from_secs(20), "{size}, {objects} objects: {took:?}");
-        }
+    for row in openings::rows() {
+        openings::judge(row, open_twice(&staged, row));
     }
 }
 
@@ -216,9 +182,7 @@ fn open_twice(staged: &Staged, row: &Opening) -> [Opened; 2] {
     let name = format!("v{}-{}", row.size.replace(' ', ""), row.objects);
     let scratch = Scratch::new();
     let policy = format!(
-        "[[backend]]\nname = \"fast\"\nmemory = true\n\
-         [[export]]\nname = \"other\"\nbackend = \"fast\"\nsize = \"16 MiB\"\n\
-         [[backend]]\nname = \"{name}\"\nceph = \"{}\"\npool = \"objects\"\nsize = \"{}\"\n\
+        "{OTHER_EXPORT}[[backend]]\nname = \"{name}\"\nceph = \"{}\"\npool = \"objects\"\nsize = \"{}\"\n\
          [[export]]\nname = \"disk\"\nbackend = \"{name}\"\n",
         staged.ceph.conf().display(),
         row.size
@@ -226,33 +190,6 @@ fn open_twice(staged: &Staged, row: &Opening) -> [Opened; 2] {
     let new = open_once(&scratch, &policy);
     fill_choices(staged, &name, row);
     [new, open_once(&scratch, &policy)]
-}
-
-fn open_once(scratch: &Scratch, policy: &str) -> Opened {
-    let on_one_core = ["taskset", "-c", "0"].map(str::to_owned);
-    let mut gate = Gate::start_with(scratch, policy, &on_one_core);
-    let begin = Instant::now();
-    let is_over = Arc::new(AtomicBool::new(false));
-    let watching = std::thread::spawn({
-        let (target, is_over) = (gate.plain("other"), Arc::clone(&is_over));
-        move || {
-            let (mut client, mut stall) = (opened(&target), Duration::ZERO);
-            while !is_over.load(Ordering::Relaxed) {
-                let asked = Instant::now();
-                client.read(0, 4096).expect("it is served");
-                stall = stall.max(asked.elapsed());
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            stall
-        }
-    });
-    drop(opened(&gate.plain("disk")));
-    let took = begin.elapsed();
-    is_over.store(true, Ordering::Relaxed);
-    let stall = watching.join().expect("it is served");
-    let resident_mib = gate.resident_bytes() >> 20;
-    assert!(gate.stop().success());
-    Opened { took, stall, resident_mib }
 }
 
 /// Chooses names for objects all over a volume that is not open, as if they had been written.

@@ -10,6 +10,7 @@ pub(crate) mod late_server;
 pub(crate) mod mount;
 pub(crate) mod nbd;
 pub(crate) mod network;
+pub(crate) mod openings;
 pub(crate) mod process;
 pub(crate) mod restless;
 pub(crate) mod skip;

@@ -35,6 +35,16 @@ impl Server {
         Self::nbdkit_at(scratch, target, &scratch.join(format!("{name}.txt")), source)
     }
 
+    /// The same without a log, for much.
+    pub(crate) fn nbdkit_without_log(scratch: &Scratch, name: &str, source: &[&str]) -> Self {
+        let target = target(scratch, Wire::Plain, &format!("{name}.sock"), "");
+        let Address::Unix(path) = &target.address else { unreachable!("it was made plain") };
+        let mut arguments = words(&["--foreground", "--threads=4"]);
+        arguments.extend(["--unix".into(), text(path)]);
+        arguments.extend(words(source));
+        Self::start(scratch, "nbdkit", &arguments, target)
+    }
+
     fn nbdkit_at(scratch: &Scratch, target: Target, log: &Path, source: &[&str]) -> Self {
         let mut arguments = words(&["--foreground", "--threads=4", "--filter=log"]);
         match (&target.address, &target.certificates) {

@@ -130,6 +130,13 @@ impl Mover {
             && !self.haunted.contains(&object)
     }
 
+    /// Whether an object from this one on is on its way, or an entry may be left of one.
+    pub(super) fn is_busy_beyond(&self, first: u32) -> bool {
+        self.object().is_some_and(|object| object >= first)
+            || self.departing.range(first..).next().is_some()
+            || self.haunted.range(first..).next().is_some()
+    }
+
     /// When it is to be polled although nothing happens.
     pub(super) fn deadline(&self) -> Option<Nanos> {
         let since = self.job.as_ref().filter(|_| self.phase == Phase::Drain);

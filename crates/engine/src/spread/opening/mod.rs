@@ -442,7 +442,9 @@ impl Opening {
             Phase::Done => {
                 self.confirm()?;
                 let beats = self.candidate.tenure.beats.clone();
-                self.opened.as_mut().expect("made by the claim").office.beats = beats;
+                let afters = self.candidate.settled.iter().map(|settled| settled.by).collect();
+                let volume = self.opened.as_mut().expect("made by the claim");
+                (volume.office.beats, volume.afters) = (beats, afters);
                 return Ok(true);
             }
             Phase::Withdraw => unreachable!("it has been refused"),

@@ -51,6 +51,7 @@ impl Serving {
             freed: self.freed,
             full: self.full,
             rules: self.rules,
+            resized: self.resized,
             possession: Possession { waiting, ..Possession::default() },
             ..next
         };

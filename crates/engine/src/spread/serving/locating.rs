@@ -22,6 +22,9 @@ impl Placement for Serving {
             let is_given_up = self.possession.is_given_up(now) && !self.is_pausing;
             return if is_given_up { Placed::Refused(Refused::Lapsed) } else { Placed::Wait };
         }
+        if offset + length > u64::from(self.end) << self.object_bits {
+            return Placed::Refused(Refused::Beyond);
+        }
         let object = self.object_of(offset);
         let into = offset - (u64::from(object) << self.object_bits);
         if let Some(freeing) = self.freeings.get(&object) {

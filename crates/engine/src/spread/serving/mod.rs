@@ -14,6 +14,7 @@ mod anew;
 mod granting;
 mod late;
 mod locating;
+mod resizing;
 mod resting;
 
 use std::collections::BTreeMap;
@@ -38,6 +39,8 @@ use crate::unheard::Unheard;
 use crate::units::UnitTable;
 use crate::{Refused, Request};
 use granting::{Grant, Stage};
+pub use resizing::ResizeRefusal;
+use resizing::Resizing;
 
 /// For so long nothing is placed on a server that could not be written to.
 pub const REST: Span = Span::from_secs(10);
@@ -74,6 +77,11 @@ pub(crate) struct Serving {
     possession: Possession,
     /// Whether the volume is about to be opened anew: nothing begins any more.
     is_pausing: bool,
+    /// The objects that requests may begin to use.
+    end: u32,
+    resizing: Option<Resizing>,
+    /// What came of the last one.
+    resized: Option<Result<u64, ResizeRefusal>>,
     /// Requests that wait until no late writes may come any more.
     late_waiters: Vec<u32>,
     /// Requests that may go on.
@@ -116,6 +124,9 @@ impl Serving {
             is_stale: vec![false; servers],
             possession: Possession::default(),
             is_pausing: false,
+            end: volume.layout.objects,
+            resizing: None,
+            resized: None,
             late_waiters: Vec::new(),
             released: Vec::new(),
             unheard: Unheard::default(),
@@ -180,6 +191,7 @@ impl Serving {
             self.released.append(&mut freeing.waiters);
         }
         self.released.extend(self.mover.take_held());
+        self.abandon_resize();
         self.is_due = true;
     }
 
@@ -360,6 +372,9 @@ impl Serving {
         if ended.has_failed {
             self.rest(now, index, &ended.failed);
             ended.not_left.into_iter().for_each(|one| self.not_left(index, one));
+        }
+        if let Some(ok) = ended.head {
+            self.head_written(index, ok);
         }
         if ended.has_pages || ended.has_failed {
             self.count_choices(now);

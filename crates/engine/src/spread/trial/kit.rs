@@ -83,7 +83,8 @@ impl Kit for Spread {
             // Nobody looks at what is away.
             None => vec![0; usize::try_from(OBJECT_BYTES).unwrap()],
         };
-        Ok((0..volume.layout.objects).map(object).collect::<Vec<_>>().concat())
+        // Of what it has grown by the oracle knows nothing.
+        Ok((0..OBJECTS).map(object).collect::<Vec<_>>().concat())
     }
 
     fn is_there(volume: &Volume, sector: usize) -> bool {

@@ -9,6 +9,7 @@ mod kit;
 mod late;
 mod owners;
 mod preferences;
+mod resizing;
 mod servers;
 
 use evenkeel_core::prng::Prng;

@@ -6,7 +6,6 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
-use evenkeel_core::bytes::Bytes;
 use evenkeel_core::place::choose::NoRoom;
 use evenkeel_core::place::loads::Metrics;
 use evenkeel_core::place::rados::pool_map;
@@ -30,6 +29,7 @@ use crate::buffer::Buf;
 use crate::clock::{Clock, duration};
 use crate::rados::{Cluster, OsdUse, PoolStatus, RadosError};
 use crate::report::PoolReport;
+use crate::resize::said_less;
 
 /// How often it is asked how full OSDs are, and where the pool's groups are.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -183,15 +183,7 @@ impl Opened {
     fn told_size(&self) -> Option<String> {
         let has = self.head.borrow().shape.size_bytes;
         let wanted = self.wanted_bytes.get();
-        (has > wanted).then(|| {
-            format!(
-                "the volume has {}, and the policy says {}; write `size = \"{}\"` there, or shrink \
-                 it with `evenkeel ctl export resize`",
-                Bytes(has),
-                Bytes(wanted),
-                Bytes(has)
-            )
-        })
+        (has > wanted).then(|| said_less(has, wanted))
     }
 
     /// The policy says another size from now on.

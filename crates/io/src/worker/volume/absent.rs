@@ -144,6 +144,7 @@ impl Keeper {
                     let is_back = away.is_none();
                     tracing::warn!(volume = self.name, server, is_back, "opened anew");
                     spread.missed = Missed::of(&volume);
+                    spread.disk().set_size(volume.size_bytes());
                     spread.disk().leave_out(spread.missed.as_ref().map(|missed| missed.server));
                     spread.running.lease.opened(|server| {
                         Some(self.of_member(&spread.members[server], volume.lease_of(server)?))
@@ -173,7 +174,9 @@ impl Keeper {
     ) -> Result<Box<spread::Volume>, Refusal> {
         let names = self.names(&spread.running.lease).expect("names were drawn before");
         let devices = spread.members.iter().map(|member| member.description.clone()).collect();
-        let opening = Opening::new(names, spread.shape, devices, spread.leaving.clone())
+        let running = &spread.running.clerk.domain;
+        let shape = running.spread_shape().expect("what a volume is does not change");
+        let opening = Opening::new(names, shape, devices, spread.leaving.clone())
             .heeding(self.tell_late_writes(spread.members.len()));
         let opening = match away {
             Some(server) => opening.without(server),

@@ -15,6 +15,7 @@
 mod absent;
 mod asking;
 mod care;
+mod resizing;
 mod succession;
 
 use std::fmt::Display;
@@ -29,7 +30,7 @@ use evenkeel_engine::Target;
 use evenkeel_engine::lease::OwnerId;
 use evenkeel_engine::notes::{PartDevice, Unfit, VolumeId};
 use evenkeel_engine::policy::{self, Backend, Member, Source, SpreadPlan, Takeover, TierPlan};
-use evenkeel_engine::spread::{self, Mended, Missed, Shape};
+use evenkeel_engine::spread::{self, Mended, Missed};
 use evenkeel_engine::tiers;
 use evenkeel_wire::nbd::proto::TransmissionFlags;
 use rustix::rand::GetRandomFlags;
@@ -120,7 +121,6 @@ struct OpenMember {
 struct Spread {
     running: Running,
     members: Vec<OpenMember>,
-    shape: Shape,
     leaving: Vec<bool>,
     missed: Option<Missed>,
 }
@@ -212,6 +212,9 @@ impl Keeper {
         let mut tasks = JoinSet::new();
         for host in hosts {
             tasks.spawn_local(host.watch());
+        }
+        if spread.is_some() {
+            tasks.spawn_local(resizing::keep_up(Rc::clone(&self.domain)));
         }
         let waits = async {
             if let Some(spread) = spread {
@@ -329,7 +332,7 @@ impl Keeper {
         let clerk = Clerk { domain, device, heard, data };
         let running = Running { clerk, servers, tenant, lease };
         let missed = Missed::of(&found);
-        let spread = Spread { running, members, shape: volume.shape, leaving, missed };
+        let spread = Spread { running, members, leaving, missed };
         let hosts = volume.servers.iter().zip(&terms.servers);
         let hosts = hosts.map(|(member, server)| self.host(member, *server)).collect();
         self.tell_missed(&spread);
@@ -353,8 +356,8 @@ impl Keeper {
     /// The volume as a device.
     fn opened(&self, disk: TieredDisk, id: VolumeId, size_bytes: u64) -> Rc<Device> {
         tracing::info!(volume = self.name, %id, bytes = size_bytes, "open");
-        let medium = Medium::Tiered(disk.of_size(size_bytes));
-        Rc::new(Device { target: Target::Volume, medium })
+        disk.set_size(size_bytes);
+        Rc::new(Device { target: Target::Volume, medium: Medium::Tiered(disk) })
     }
 
     /// Why the volume is not opened, with what the operator can do about another gate's claim.
