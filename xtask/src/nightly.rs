@@ -89,13 +89,16 @@ const PARTS: [Part; 16] = [
     },
     Part {
         name: "forecasts",
-        long: "100 recordings of a minute; EVENKEEL_FORECASTS, EVENKEEL_FORECAST_SECONDS",
-        short: "4 of a minute",
+        long: "100 recordings of a minute; EVENKEEL_FORECASTS, EVENKEEL_FORECAST_SECONDS; a live one",
+        short: "4 of a minute, and a live one of 15 s",
         steps: |_, skips| {
             let line =
                 "test --release --locked -p evenkeel-sim --test it -- forecast:: --nocapture";
-            let step = tests("forecasts", line, Some(("EVENKEEL_FORECASTS", "100")), skips);
-            Ok(vec![step])
+            let live = "test --locked -p evenkeel-app --test it -- --nocapture advise::live";
+            Ok(vec![
+                tests("forecasts", line, Some(("EVENKEEL_FORECASTS", "100")), skips),
+                tests("a forecast", live, Some(("EVENKEEL_FORECAST_LIVE", "all")), skips),
+            ])
         },
     },
     Part {

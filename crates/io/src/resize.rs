@@ -30,3 +30,12 @@ pub(crate) fn said_less(has_bytes: u64, wanted_bytes: u64) -> String {
          shrink it with `evenkeel ctl export resize`"
     )
 }
+
+/// What to say of a volume that has not grown to what the policy says.
+pub(crate) fn said_more(has_bytes: u64, wanted_bytes: u64) -> String {
+    let (has, wanted) = (Bytes(has_bytes), Bytes(wanted_bytes));
+    format!(
+        "the volume has {has}, and the policy says {wanted}; `evenkeel ctl export resize` says what \
+         stands in the way"
+    )
+}

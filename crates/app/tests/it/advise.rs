@@ -1,6 +1,8 @@
 //! `advise` and `plan --live` beside a gate that only looks, before a server that takes one request
 //! at a time.
 
+mod live;
+
 use std::path::Path;
 use std::process::{Command, Output};
 use std::thread;
@@ -27,7 +29,7 @@ const SLOW: [&str; 6] = [
 /// Reads this much at a time, and keeps so many requests under way, until it is dropped.
 fn load(scratch: &Scratch, gate: &Gate, export: &str, size: &str, depth: &str) -> Process {
     let uri = gate.plain(export).uri();
-    let arguments = ["bench", &uri, "--size", size, "--depth", depth, "--runtime", "300 s"];
+    let arguments = ["bench", &uri, "--size", size, "--depth", depth, "--runtime", "900 s"];
     Process::start(scratch.path(), EVENKEEL, &arguments)
 }
 

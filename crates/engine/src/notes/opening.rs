@@ -82,6 +82,12 @@ pub trait Opens {
         None
     }
 
+    /// The reads that are asked for next if nothing comes between, behind the one at hand: part, offset
+    /// and length of each, up to so many. They may be begun already; nothing that they read changes.
+    fn reads_ahead(&self, _count: usize) -> Vec<(usize, u64, u64)> {
+        Vec::new()
+    }
+
     /// How much of what it has to read was read, and how much there is, in bytes; none as long as
     /// nobody knows.
     fn progress(&self) -> Option<(u64, u64)> {

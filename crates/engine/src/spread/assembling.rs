@@ -14,10 +14,10 @@ use super::directory::Listed;
 use super::format::table::Entry;
 use super::layout::{ENTRIES_PER_BLOCK, Note};
 use super::place::Place;
-use super::reading::Reading;
+use super::reading::{Reading, may_be_newer};
 use super::rules::Mutant;
 use super::volume::{Latest, Volume};
-use crate::notes::block::{BlockKind, Label, was_older};
+use crate::notes::block::{BlockKind, Label};
 
 /// What has to be written again, by server, where the volume says.
 pub(super) type Rewrites = BTreeSet<(usize, Note)>;
@@ -106,7 +106,10 @@ impl Assembly {
                     OBJECTS_OF_PAGE
                 }
                 Stage::Pages(_) if !self.may_guess(volume) => return Step::Damaged,
-                Stage::Pages(_) => self.begin_table(volume, 0),
+                Stage::Pages(_) => {
+                    reach_chosen(volume);
+                    self.begin_table(volume, 0)
+                }
                 Stage::Table(server) if server < volume.layout.servers.len() => {
                     match self.blocks.pop_front() {
                         Some(block) => self.load_block(volume, server, block),
@@ -169,16 +172,18 @@ impl Assembly {
             Note::Directory(_) | Note::Page(_) => None,
         };
         let found = |(server, block): (usize, u32)| {
-            reading.tables[server].get(&block).map(|(found, _)| found.latest)
+            reading.tables[server]
+                .get(&block)
+                .map(|(found, _)| (found.latest.number, found.generation))
         };
         if reading.rules.is_broken(Mutant::AdoptDoubtful) {
             return BTreeSet::new();
         }
         let may_be_newer = |(server, offset, damaged): &(usize, u64, Box<_>)| {
             let block = of(*server, *offset)?;
-            let number = found(block)?.number;
+            let (number, generation) = found(block)?;
             let used = Label { volume: volume.id(), number, offset: *offset };
-            (!was_older(BlockKind::Table, &used, damaged)).then_some(block)
+            may_be_newer(BlockKind::Table, (&used, generation), damaged).then_some(block)
         };
         let unreadable =
             reading.unreadable.iter().filter_map(|(server, offset)| of(*server, *offset));
@@ -373,6 +378,16 @@ impl Assembly {
                 self.rewrites.insert((keeper, Note::Page(page)));
             }
         }
+    }
+}
+
+/// The volume is as large as its last object that was chosen, whatever heads say: it shrinks only
+/// once nothing is chosen beyond the new end, so that a greater size was lost with its head.
+fn reach_chosen(volume: &mut Volume) {
+    let beyond = volume.choices.chosen_from(volume.layout.objects.into()).last();
+    if let Some(object) = beyond.and_then(|object| u32::try_from(object).ok()) {
+        volume.layout.objects = object + 1;
+        volume.places.resize(object + 1);
     }
 }
 

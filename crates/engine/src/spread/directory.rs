@@ -3,7 +3,7 @@
 //! | copies of a block of a directory | what it lists | what it does not list |
 //! |---|---|---|
 //! | the newest is whole | is there | was never in force |
-//! | a bad one may have been newer | is there | is there if it can be read |
+//! | a bad one may have been newer | is there | is there if it can be read, and is no older |
 //! | none is whole, tables | | is there: slots may hold something |
 //! | none is whole, pages | | is there if other keepers say so, or if none can |
 //!
@@ -15,9 +15,9 @@ use std::ops::Range;
 
 use super::format::directory::DirectoryPart;
 use super::layout::{COPIES, Layout, Note};
-use super::reading::Found;
+use super::reading::{Found, may_be_newer};
 use super::volume::{Latest, Volume};
-use crate::notes::block::{BLOCK_BYTES, Block, BlockKind, Label, was_older};
+use crate::notes::block::{BLOCK_BYTES, Block, BlockKind, Label};
 
 /// Notes that are read though they are not listed, if that saves a read.
 const GAP_MAX: u32 = 32;
@@ -85,7 +85,7 @@ impl Directories {
                 (Some((found, _)), Some(bytes)) => {
                     let (volume, number) = (volume.id(), found.latest.number);
                     let used = Label { volume, number, offset: *offset };
-                    !was_older(BlockKind::Directory, &used, bytes)
+                    may_be_newer(BlockKind::Directory, (&used, found.generation), bytes)
                 }
             };
             if is_doubtful {
@@ -98,6 +98,13 @@ impl Directories {
     /// The copy of a block that was written last, if one is whole.
     pub(super) fn latest(&self, server: usize, block: u32) -> Option<Latest> {
         self.found.get(&(server, block)).map(|(found, _)| found.latest)
+    }
+
+    /// The generation that wrote the copy in use of the block that tells of a note; 0 if there is
+    /// none.
+    pub(super) fn generation(&self, layout: &Layout, server: usize, note: Note) -> u64 {
+        let block = layout.listed_in(server, note).0;
+        self.found.get(&(server, block)).map_or(0, |(found, _)| found.generation)
     }
 
     /// What a server's own directory says of a note.

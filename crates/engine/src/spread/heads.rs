@@ -246,13 +246,10 @@ fn check_shape(shape: &Shape, layout: &mut Layout) -> Result<(), RefusalReason> 
         let found = (layout.object_bytes, layout.size_bytes(), layout.candidates);
         return Err(RefusalReason::Shape { found });
     }
-    let Some(size_bytes) = shape.size_bytes else { return Ok(()) };
-    let most = layout.objects_max();
-    let objects = u32::try_from(size_bytes.div_ceil(layout.object_bytes)).ok();
-    let objects = objects.filter(|objects| *objects <= most);
-    let most_bytes = u64::from(most) * layout.object_bytes;
-    let too_large = RefusalReason::TooLarge { found_bytes: layout.size_bytes(), most_bytes };
-    layout.objects = layout.objects.max(objects.ok_or(too_large)?);
+    let wanted = shape.size_bytes.map_or(0, |bytes| bytes.div_ceil(layout.object_bytes));
+    let wanted = u32::try_from(wanted).ok().filter(|wanted| *wanted <= layout.objects_max());
+    // What it cannot grow to is no reason not to serve it.
+    layout.objects = layout.objects.max(wanted.unwrap_or(0));
     Ok(())
 }
 

@@ -388,10 +388,11 @@ impl Layout {
                 && layout.data_offset < 1 << 62
                 && self.note_offset(server, Note::Page(0), COPIES) <= layout.data_offset
         };
-        self.servers.iter().enumerate().all(fits)
+        // This first: what it counts may not overflow.
+        u64::from(self.pages) <= u64::from(OBJECTS_MAX).div_ceil(PAGE_OBJECTS)
+            && self.servers.iter().enumerate().all(fits)
             && (1..=OBJECTS_MAX).contains(&self.objects)
             && u64::from(self.pages) >= u64::from(self.objects).div_ceil(PAGE_OBJECTS)
-            && u64::from(self.pages) <= u64::from(OBJECTS_MAX).div_ceil(PAGE_OBJECTS)
             && (2..=CANDIDATES_MAX).contains(&(self.candidates as usize))
     }
 }

@@ -12,7 +12,7 @@ use super::rules::{Mutant, Rules};
 use super::table::Entries;
 use super::volume::{Latest, Volume};
 use crate::lease::Half;
-use crate::notes::block::Block;
+use crate::notes::block::{Block, BlockKind, Label, u64_at, was_older};
 
 /// What was read so far.
 #[derive(Debug)]
@@ -100,22 +100,31 @@ impl Reading {
     /// what was never in force.
     pub(super) fn take(&mut self, volume: &Volume, server: usize, offset: u64, block: &Block) {
         let (note, copy) = volume.layout.note_at(server, offset);
-        if self.listed(&volume.layout, server, note) == Listed::No {
+        let listed = self.listed(&volume.layout, server, note);
+        if listed == Listed::No {
             return;
         }
+        // What was not listed when the directory in use was written was not in force then.
+        let since = match listed {
+            Listed::Perhaps => self.directories.generation(&volume.layout, server, note),
+            _ => 0,
+        };
         match note {
             Note::Directory(_) => unreachable!("directories were read before"),
             Note::Table(position) => {
                 let part = TablePart::decode(volume.id(), offset, block);
                 if let Some(part) = part.filter(|part| part.index == position) {
-                    self.take_table(server, part, copy);
+                    if part.generation >= since {
+                        self.take_table(server, part, copy);
+                    }
                 } else if block.iter().any(|byte| *byte != 0) {
                     self.damaged.push((server, offset, Box::new(*block)));
                 }
             }
             Note::Page(position) => {
                 let page = Page::decode(volume.id(), offset, block);
-                if let Some(page) = page.filter(|page| page.index == position) {
+                let page = page.filter(|page| page.index == position && page.generation >= since);
+                if let Some(page) = page {
                     self.take_page(server, &page, copy);
                 }
             }
@@ -154,4 +163,14 @@ impl Reading {
             self.newest.insert(page.index, Newest::of(page));
         }
     }
+}
+
+/// Whether a damaged copy of a note may have been newer than the one that is used, which has this
+/// label and generation: by what is left of it, and unless just that is what is damaged.
+pub(super) fn may_be_newer(
+    kind: BlockKind,
+    (used, generation): (&Label, u64),
+    damaged: &Block,
+) -> bool {
+    !was_older(kind, used, damaged) || u64_at(damaged, 48) > generation
 }

@@ -35,13 +35,6 @@ pub enum RefusalReason {
         /// Bytes of its objects, bytes of it all, candidates of an object.
         found: (u64, u64, u32),
     },
-    /// The policy says a size that the volume cannot grow to.
-    TooLarge {
-        /// Bytes that it has.
-        found_bytes: u64,
-        /// The most that it can note where things are of.
-        most_bytes: u64,
-    },
     /// It does not answer, and the volume cannot be opened without it.
     Needed(Needed),
     /// Part of its table is damaged, and so are all copies of a page of the choices: nobody knows
@@ -134,12 +127,6 @@ impl fmt::Display for RefusalReason {
                  the policy, or leave it out",
                 Bytes(*size_bytes),
                 Bytes(*object_bytes)
-            ),
-            Self::TooLarge { found_bytes, most_bytes } => write!(
-                f,
-                "its volume has {} and can grow to {} at most; for more, copy it to a new one",
-                Bytes(*found_bytes),
-                Bytes(*most_bytes)
             ),
             Self::Needed(why) => write!(f, "it does not answer, and {why}"),
             Self::NotesDamaged => write!(

@@ -348,6 +348,8 @@ impl Scribe {
             self.attempt += 1;
             self.phase = match self.phase {
                 Phase::Wipe(_) | Phase::FlushWiped => Phase::Wipe(0),
+                // What it lists is durable, and may be listed by now.
+                Phase::List(_) | Phase::FlushListed => Phase::List(0),
                 _ => self.first_write(),
             };
             if self.phase == Phase::Wipe(0) && self.runs.is_empty() {

@@ -64,22 +64,23 @@ impl Domain {
         self.tell(Input::Spread(volume));
     }
 
-    /// What the policy in force says of its volume, if it says a spread volume.
-    pub(crate) fn spread_shape(&self) -> Option<spread::Shape> {
-        let plan = self.worker.plan();
-        Some(plan.backend(&self.name)?.spread()?.shape)
-    }
-
-    /// The size that the policy says, or zero, and the one that the open volume has, in bytes.
+    /// The size that the policy in force says, or zero, in whole objects, and the one that the open
+    /// volume has, in bytes.
     pub(crate) fn spread_sizes(&self) -> Option<(u64, u64)> {
-        let wanted = self.spread_shape()?.size_bytes.unwrap_or(0);
+        let plan = self.worker.plan();
+        let shape = plan.backend(&self.name)?.spread()?.shape;
+        let wanted = shape.size_bytes.unwrap_or(0).next_multiple_of(shape.object_bytes);
         Some((wanted, self.volume()?.device()?.features()?.size_bytes))
     }
 
-    /// What to say of a volume that has grown beyond what the policy says.
+    /// What to say of a volume that has another size than the policy says.
     pub(crate) fn told_size(&self) -> Option<String> {
-        let (wanted, has) = self.spread_sizes()?;
-        (0 < wanted && wanted < has).then(|| resize::said_less(has, wanted))
+        match self.spread_sizes()? {
+            (0, _) => None,
+            (wanted, has) if wanted < has => Some(resize::said_less(has, wanted)),
+            (wanted, has) if wanted > has => Some(resize::said_more(has, wanted)),
+            _ => None,
+        }
     }
 
     /// Gives the open volume another size, in whole objects; returns it.

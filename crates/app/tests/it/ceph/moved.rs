@@ -102,7 +102,7 @@ const BEYOND: std::ops::Range<u64> = 100..1600;
 #[test]
 fn a_gate_that_falls_asleep_while_its_volume_shrinks_takes_nothing_from_the_next_one() {
     needs!("ceph-mon", "ceph-mgr", "ceph-osd");
-    let staged = Staged::new(256);
+    let staged = Staged::new(1024);
     let (scratch, other) = (Scratch::new(), Scratch::new());
     let policy = staged.policy("size = \"2 GiB\"");
     let first = Gate::start(&scratch, &policy);

@@ -64,6 +64,16 @@ fn a_volume_grows_and_shrinks_while_clients_use_it_and_the_gate_is_killed() {
     wait_for("it to grow by the policy", || (size_of(&target) == 8 * MIB).then_some(()));
     let mut client = opened(&target);
     assert_eq!(client.read(6 * MIB, 4096), Ok(vec![0; 4096]), "nothing came back");
+    // What it cannot be is named, and no reason not to serve it.
+    let (status, said) = gate.reload(&policy_over(&servers, "size = \"1 TiB\"\n"));
+    assert!(status.success(), "{said}");
+    for _ in 0..2 {
+        wait_for("the size to be named", || {
+            trouble(&gate).contains("has 8 MiB, and the policy says 1 TiB").then_some(())
+        });
+        assert_eq!(size_of(&target), 8 * MIB);
+        gate.kill_and_restart();
+    }
 }
 
 /// From 14 MiB to 10, and to 6.

@@ -12,11 +12,12 @@ use super::super::format::choices::Page;
 use super::super::format::directory::DirectoryPart;
 use super::super::format::table::TablePart;
 use super::super::layout::{COPIES, ENTRIES_PER_BLOCK, KEEPERS_MAX, Layout, Note};
+use super::super::reading::may_be_newer;
 use super::super::volume::Volume;
 use crate::care::{Doubt, Finding, Reads, Report, Severity, each_block};
 use crate::lease::Half;
 use crate::notes::VolumeId;
-use crate::notes::block::{Block, BlockKind, Label, was_older};
+use crate::notes::block::{Block, BlockKind, Label};
 
 /// What is known of the volume.
 pub(super) struct Known<'a> {
@@ -145,10 +146,12 @@ impl<'a> Notes<'a> {
     /// Whether a bad copy may have been newer than what is used.
     fn may_be_newer(&self, (server, note): (usize, Note), at: usize, copies: &[Copy]) -> bool {
         let newest = copies.iter().filter_map(Copy::age).max();
-        let (Copy::Damaged(block), Some((_, number))) = (&copies[at], newest) else { return true };
+        let (Copy::Damaged(block), Some((generation, number))) = (&copies[at], newest) else {
+            return true;
+        };
         let offset = self.known.layout.note_offset(server, note, at as u64);
         let label = Label { volume: self.known.volume.id(), number, offset };
-        !was_older(kind_of(note), &label, block)
+        may_be_newer(kind_of(note), (&label, generation), block)
     }
 
     fn report_block(&self, (server, note): (usize, Note), copies: &[Copy], report: &mut Report) {

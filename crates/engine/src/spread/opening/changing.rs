@@ -58,7 +58,8 @@ impl Opening {
         volume.change(members);
         let layout = volume.layout.clone();
         let mut notes = Vec::new();
-        for keeper in layout.keepers().filter(|keeper| !keeping.contains(keeper)) {
+        self.new_keepers = layout.keepers().filter(|keeper| !keeping.contains(keeper)).collect();
+        for &keeper in &self.new_keepers {
             for (latest, number) in volume.pages[keeper].iter_mut().zip(&volume.versions) {
                 latest.number = *number;
             }
@@ -71,10 +72,12 @@ impl Opening {
     }
 
     /// Has what whoever keeps the choices from now on was given listed, and claims whoever joins.
+    /// Who keeps them no more goes on to list them: until the heads are written it is asked.
     pub(super) fn list_welcome(&mut self) {
         let joining = self.joining.clone();
-        let there = self.old().chain(joining.iter().copied());
-        self.push_directories(there.collect::<Vec<_>>());
+        let keepers = std::mem::take(&mut self.new_keepers);
+        self.push_directories(keepers.into_iter().filter(|keeper| !joining.contains(keeper)));
+        self.push_new_directories(joining.iter().copied());
         self.tasks.extend(joining.into_iter().map(|server| Task::Lease(Act::Claim(server))));
         self.push_each(|server| Task::Flush { server });
         self.phase = Phase::WelcomeListing;

@@ -40,11 +40,11 @@ use super::assembling::{Assembly, Rewrites, Step};
 use super::directory::Directories;
 use super::format::head::Head;
 use super::heads;
-use super::layout::{Layout, Note, Shape};
+use super::layout::{COPIES, Layout, Note, Shape};
 use super::reading::Reading;
 use super::refusal::{Needed, PARLANCE, Refusal, RefusalReason};
 use super::rules::{Mutant, Rules};
-use super::volume::Volume;
+use super::volume::{Latest, Volume};
 use crate::lease::{
     Act, Candidate, FRONT_BYTES, Gatekeeper, Identity, LateWrites, Names, Obstacle, Rebuilding,
     Sending, Settled, Witness,
@@ -64,6 +64,8 @@ pub struct Opening {
     leaving: Vec<bool>,
     /// Servers that are blank, and join.
     joining: Vec<usize>,
+    /// Servers that are to keep the choices from now on.
+    new_keepers: Vec<usize>,
     /// Members that are not listed, by number.
     missing: u64,
     /// The server that does not answer.
@@ -78,6 +80,8 @@ pub struct Opening {
     directories: Directories,
     reading: Option<Reading>,
     assembly: Option<Assembly>,
+    /// Objects of the volume as the heads have it.
+    objects_in_heads: u32,
     /// How much was read of what directories list, and how much there is, in bytes.
     to_read: (u64, u64),
     opened: Option<Box<Volume>>,
@@ -163,6 +167,11 @@ enum Task {
         server: usize,
         first: Note,
         count: u32,
+    },
+    WriteDirectory {
+        server: usize,
+        block: u32,
+        latest: Latest,
     },
     Flush {
         server: usize,
@@ -250,6 +259,14 @@ impl Opens for Opening {
         is_old.then_some(Identity { words: PARLANCE, volume: volume.id, number })
     }
 
+    fn reads_ahead(&self, count: usize) -> Vec<(usize, u64, u64)> {
+        let reads = self.tasks.iter().skip(1).map_while(|task| match *task {
+            Task::ReadNotes { server, offset, length } => Some((server, offset, length)),
+            _ => None,
+        });
+        reads.take(count).collect()
+    }
+
     fn progress(&self) -> Option<(u64, u64)> {
         self.reading.is_some().then_some(self.to_read)
     }
@@ -279,12 +296,14 @@ impl Opening {
             devices,
             leaving,
             joining: Vec::new(),
+            new_keepers: Vec::new(),
             missing: 0,
             away: None,
             returning: None,
             directories: Directories::default(),
             reading: None,
             assembly: None,
+            objects_in_heads: 0,
             to_read: (0, 0),
             opened: None,
             refusal: None,
@@ -351,7 +370,10 @@ impl Opening {
                 Ask::Read { part: server, offset, length }
             }
             Task::Flush { server } => Ask::Flush { part: server },
-            Task::Lease(_) | Task::WriteHead { .. } | Task::WriteNotes { .. } => {
+            Task::Lease(_)
+            | Task::WriteHead { .. }
+            | Task::WriteNotes { .. }
+            | Task::WriteDirectory { .. } => {
                 let server = task.server().expect("what is written goes to a server");
                 let offset = self.make_bytes(task);
                 Ask::Write { part: server, offset, bytes: &self.bytes }
@@ -372,6 +394,9 @@ impl Opening {
                     self.bytes.extend_from_slice(&block);
                 }
                 return volume.layout.note_offset(server, first, volume.latest(server, first).copy);
+            }
+            Task::WriteDirectory { server, block: index, latest } => {
+                volume.encode(server, Note::Directory(index), latest, &mut block)
             }
             Task::WriteHead { server, generation } => {
                 let after = self.candidate.settled[server].by;
@@ -453,13 +478,14 @@ impl Opening {
     }
 
     fn make(&mut self) {
-        self.push_directories(0..self.devices.len());
+        self.push_new_directories(0..self.devices.len());
         self.push_each(|server| Task::Flush { server });
         self.phase = Phase::Make;
     }
 
     fn read(&mut self) {
         let generation = self.opened().office.generation;
+        self.objects_in_heads = self.opened().layout.objects;
         self.push_old(|server| Task::WriteHead { server, generation });
         self.push_old(|server| Task::Flush { server });
         if self.rebuilding.is_some() {
@@ -586,23 +612,48 @@ impl Opening {
         if self.rebuilding.is_some() {
             self.again = rewrites.iter().copied().collect();
         }
+        if self.opened().layout.objects != self.objects_in_heads {
+            let generation = self.opened().office.generation;
+            self.push_old(|server| Task::WriteHead { server, generation });
+        }
         self.push_notes(rewrites);
         self.push_old(|server| Task::Flush { server });
         self.phase = Phase::Mend;
     }
 
-    /// Writes all directories of these servers anew.
+    /// Writes all directories of these servers anew, to both copies of the half: of either can be
+    /// told since when it holds, should the other be damaged.
     fn push_directories(&mut self, servers: impl IntoIterator<Item = usize>) {
+        let servers: Vec<usize> = servers.into_iter().collect();
+        let half = self.opened().office.half;
+        for _ in 0..2 {
+            for &server in &servers {
+                let volume = self.opened.as_mut().expect("made by the claim");
+                for (block, latest) in (0..).zip(&mut volume.directories[server]) {
+                    *latest = latest.next_in(half);
+                    let latest = *latest;
+                    self.tasks.push_back(Task::WriteDirectory { server, block, latest });
+                }
+            }
+            self.tasks.extend(servers.iter().map(|server| Task::Flush { server: *server }));
+        }
+    }
+
+    /// Writes the directories of servers that are new to the volume, to all copies: there may be
+    /// whole ones of when they belonged to it before.
+    fn push_new_directories(&mut self, servers: impl Iterator<Item = usize>) {
         let volume = self.opened.as_mut().expect("made by the claim");
         let half = volume.office.half;
-        let mut notes = Vec::new();
         for server in servers {
             for (block, latest) in (0..).zip(&mut volume.directories[server]) {
-                *latest = latest.next_in(half);
-                notes.push((server, Note::Directory(block)));
+                *latest = Latest::none(half).next();
+                let number = latest.number;
+                for copy in 0..COPIES {
+                    let latest = Latest { number, copy };
+                    self.tasks.push_back(Task::WriteDirectory { server, block, latest });
+                }
             }
         }
-        self.push_notes(notes);
     }
 
     /// Makes everything durable, and says so.
@@ -689,6 +740,7 @@ impl Task {
             | Self::ReadNotes { server, .. }
             | Self::WriteHead { server, .. }
             | Self::WriteNotes { server, .. }
+            | Self::WriteDirectory { server, .. }
             | Self::Flush { server } => Some(server),
             Self::Yield => None,
         }

@@ -292,7 +292,9 @@ impl Serving {
         if !self.possession.is_undisputed() {
             return self.possession.deadline();
         }
-        let is_awaited = !self.later.is_empty() || self.volume.layout.members.may_be_changing();
+        let is_awaited = !self.later.is_empty()
+            || self.is_resizing()
+            || self.volume.layout.members.may_be_changing();
         let rested = if is_awaited { self.rested() } else { None };
         let due = [rested, self.mover.deadline(), self.late_deadline(), self.possession.deadline()];
         due.into_iter().flatten().min()

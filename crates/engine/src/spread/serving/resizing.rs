@@ -6,7 +6,9 @@
 //! ```
 //!
 //! A cut in between leaves heads that differ. The greatest size counts then: what was promised is
-//! there, and where it shrinks, nothing lies beyond.
+//! there, and where it shrinks, nothing lies beyond. If a head cannot be written, all get the old
+//! size again; until they have it nothing begins beyond the smaller of the two, since the head that
+//! says the greater one may be lost.
 
 use std::fmt;
 
@@ -22,6 +24,8 @@ pub(super) struct Resizing {
     objects: u32,
     /// The servers whose heads are yet to say so, by index.
     left: u64,
+    /// Whether it is the old size, after another could not be written.
+    is_back: bool,
 }
 
 /// Why a volume keeps its size.
@@ -37,6 +41,11 @@ pub enum ResizeRefusal {
     /// Something was written beyond the new end.
     Data {
         /// Where the first of it is, in bytes.
+        offset: u64,
+    },
+    /// Something beyond the new end was written and is lost.
+    Lost {
+        /// Where the first of it was, in bytes.
         offset: u64,
     },
     /// Something beyond the new end is on its way, or the volume is being resized already.
@@ -58,6 +67,11 @@ impl fmt::Display for ResizeRefusal {
             Self::Data { offset } => write!(
                 f,
                 "there is data beyond that end, at {}; copy it elsewhere and discard it there",
+                Bytes(*offset)
+            ),
+            Self::Lost { offset } => write!(
+                f,
+                "what was written beyond that end, at {}, is lost; restore it first",
                 Bytes(*offset)
             ),
             Self::Busy => f.write_str("what is beyond that end is changing: try it again"),
@@ -106,20 +120,26 @@ impl Serving {
             self.end = objects;
         }
         self.volume.wanted_objects = Some(objects);
+        self.write_heads(objects, false);
+        Ok(())
+    }
+
+    /// Has every server's head written.
+    fn write_heads(&mut self, objects: u32, is_back: bool) {
         self.scribes.iter_mut().for_each(|scribe| scribe.is_head_due = true);
         let left = (0..self.scribes.len()).fold(0, |left, index| left | 1 << index);
-        self.resizing = Some(Resizing { objects, left });
+        self.resizing = Some(Resizing { objects, left, is_back });
         self.is_due = true;
-        Ok(())
     }
 
     /// Whether nothing lies beyond an end, nor is on its way there.
     fn check_beyond(&self, objects: u32) -> Result<(), ResizeRefusal> {
-        let placed = self.volume.places.known_from(objects).map(|(object, _)| object);
-        let lost = self.volume.lost.range(objects..).copied();
-        if let Some(object) = placed.chain(lost).min() {
-            let offset = u64::from(object) << self.object_bits;
-            return Err(ResizeRefusal::Data { offset });
+        let offset = |object: u32| u64::from(object) << self.object_bits;
+        if let Some((object, _)) = self.volume.places.known_from(objects).next() {
+            return Err(ResizeRefusal::Data { offset: offset(object) });
+        }
+        if let Some(object) = self.volume.lost.range(objects..).next() {
+            return Err(ResizeRefusal::Lost { offset: offset(*object) });
         }
         let is_changing = self.grants.range(objects..).next().is_some()
             || self.freeings.range(objects..).next().is_some()
@@ -135,33 +155,48 @@ impl Serving {
             return;
         }
         let Some(resizing) = &mut self.resizing else { return };
-        resizing.left &= !(1 << index);
-        let (objects, is_over) = (resizing.objects, resizing.left == 0);
+        if !ok && resizing.is_back {
+            // It is tried again once the server has rested.
+            return;
+        }
         if !ok {
-            // Some say the new size. At the next opening the greater one counts.
-            self.end = self.volume.layout.objects;
-            self.end_resize(Err(ResizeRefusal::Away(self.server_id(index))));
-        } else if is_over {
-            self.end = objects;
+            return self.go_back(ResizeRefusal::Away(self.server_id(index)));
+        }
+        resizing.left &= !(1 << index);
+        let Resizing { objects, left: 0, is_back } = *resizing else { return };
+        self.end = objects;
+        self.resizing = None;
+        self.volume.wanted_objects = None;
+        if !is_back {
             self.volume.layout.objects = objects;
             self.volume.places.resize(objects);
-            self.end_resize(Ok(self.volume.size_bytes()));
+            self.resized = Some(Ok(self.volume.size_bytes()));
         }
     }
 
     /// The volume, or a server of it, is not ours any more.
     pub(super) fn abandon_resize(&mut self) {
-        if self.resizing.is_some() {
-            self.end = self.volume.layout.objects;
-            self.end_resize(Err(ResizeRefusal::NotHeld));
+        if self.resizing.as_ref().is_some_and(|resizing| !resizing.is_back) {
+            self.go_back(ResizeRefusal::NotHeld);
         }
     }
 
-    fn end_resize(&mut self, result: Result<u64, ResizeRefusal>) {
-        self.resizing = None;
+    /// Gives all heads the size that the volume has.
+    fn go_back(&mut self, why: ResizeRefusal) {
+        self.resized = Some(Err(why));
         self.volume.wanted_objects = None;
-        self.scribes.iter_mut().for_each(|scribe| scribe.is_head_due = false);
-        self.resized = Some(result);
+        self.write_heads(self.volume.layout.objects, true);
+    }
+
+    /// A server has rested: its head is tried again, if it is to get the old size.
+    pub(super) fn write_head_again(&mut self, index: usize) {
+        let is_left = |resizing: &Resizing| resizing.left >> index & 1 == 1;
+        self.scribes[index].is_head_due |= self.resizing.as_ref().is_some_and(is_left);
+    }
+
+    /// Whether heads are written, or are to be.
+    pub(super) fn is_resizing(&self) -> bool {
+        self.resizing.is_some()
     }
 
     /// What came of another size, once it is known: the size, in bytes, or why it has not changed.

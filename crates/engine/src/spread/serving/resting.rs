@@ -57,6 +57,7 @@ impl Serving {
             let behind = (0..).zip(&self.volume.pages[index]).zip(&self.volume.versions);
             let behind = behind.filter(|((_, latest), version)| latest.number < **version);
             self.scribes[index].pages.extend(behind.map(|((page, _), _)| page));
+            self.write_head_again(index);
             let due = self.later.extract_if(.., |(server, _)| *server == index);
             self.scribes[index].leaving.extend(due.map(|(_, one)| one));
         }

@@ -5,6 +5,7 @@
 
 mod absent;
 mod changes;
+mod keepers;
 mod kit;
 mod late;
 mod owners;

@@ -1,13 +1,20 @@
 //! A volume that grows and shrinks while clients use it, with the power cut at every event.
 
+use evenkeel_core::id::{ServerId, TenantId};
+use evenkeel_core::ticket::Kind;
 use evenkeel_core::time::Nanos;
 
-use super::super::ResizeRefusal;
+use super::super::heads;
 use super::super::layout::Layout;
+use super::super::{Opening, ResizeRefusal, Shape, Volume};
 use super::kit::{OBJECT_BYTES, OBJECTS, SERVERS, World, hold, shape};
-use crate::Input;
-use crate::trial::disk::Cut;
-use crate::trial::world::{Act, Faults, Kit};
+use crate::notes::PartDevice;
+use crate::notes::head::head_offset;
+use crate::placement::{Placed, Placement};
+use crate::trial::disk::{Cut, Disk};
+use crate::trial::names::names;
+use crate::trial::world::{self, Act, Faults, Kit};
+use crate::{Input, Refused, Request, Target};
 
 /// What came of a size that was asked for, after all events; and how many objects the volume had
 /// after a cut at each of them.
@@ -94,4 +101,71 @@ fn a_size_that_cannot_be_written_everywhere_is_not_in_force() {
             Err(why) => panic!("{why}"),
         }
     }
+}
+
+/// Whether a write to an object is refused, since it lies beyond the end.
+fn is_beyond(world: &World, object: u64) -> bool {
+    let request = Request {
+        slot: 0,
+        tenant: TenantId(0),
+        target: Target::Volume,
+        disk: 0,
+        kind: Kind::Write,
+        offset: object * OBJECT_BYTES,
+        length: 4096,
+        keeps_room: false,
+    };
+    let volume = world.engine.volume.as_ref().and_then(|volume| volume.spread()).unwrap();
+    volume.place(world.now(), &request, 0) == Placed::Refused(Refused::Beyond)
+}
+
+#[test]
+fn after_a_shrink_that_failed_nothing_begins_beyond_until_all_heads_are_as_before() {
+    let mut world = World::new(4, None);
+    assert_eq!(resize(&mut world, 9).0, Ok(9));
+    world.broken = vec![ServerId(3)];
+    assert_eq!(resize(&mut world, 6).0, Err(ResizeRefusal::Away(ServerId(3))));
+    assert!(is_beyond(&world, 8), "heads differ");
+    assert_eq!(world.report().objects, 9);
+    world.broken.clear();
+    world.settle().unwrap();
+    assert!(!is_beyond(&world, 8) && is_beyond(&world, 9), "all heads are as they were");
+    for server in 0..SERVERS {
+        let mut disks = world.after_cut(Cut::KeepAll);
+        // The newest head of one is damaged: a new volume is of generation 2.
+        disks[server].write(head_offset(2), &[7; 4096], true);
+        let volume = world.kit.open(&mut disks, u64::MAX).unwrap().unwrap();
+        assert_eq!((volume.layout.objects, volume.lost.len()), (9, 0), "server {server}");
+    }
+}
+
+#[test]
+fn a_volume_is_as_large_as_what_is_chosen_in_it_whatever_heads_say() {
+    let mut world = World::new(5, None);
+    world.act_on(Act::Force, world.sectors());
+    world.drain().unwrap();
+    world.settle().unwrap();
+    let mut disks = world.after_cut(Cut::KeepAll);
+    let before = world.kit.open(&mut disks, u64::MAX).unwrap().unwrap();
+    // All heads say less, as if the last one that said more had been lost.
+    let mut less = before.clone();
+    less.layout.objects = 2;
+    let mut block = [0; 4096];
+    for (server, disk) in disks.iter_mut().enumerate() {
+        let offset = heads::encode_again(&less, server, &mut block);
+        disk.write(offset, &block, true);
+    }
+    let shape = Shape { size_bytes: None, ..shape() };
+    let volume = open_as(&mut disks, shape);
+    assert_eq!(volume.places, before.places);
+    assert_eq!((volume.layout.objects, volume.lost.len()), (OBJECTS, 0));
+    assert_eq!(open_as(&mut disks, shape).layout.objects, OBJECTS, "heads say so again");
+}
+
+fn open_as(disks: &mut [Disk], shape: Shape) -> Volume {
+    let device =
+        |server| PartDevice { name: format!("s{server}"), size_bytes: disks[0].size_bytes() };
+    let devices = (0..disks.len()).map(device).collect();
+    let opening = Opening::new(names("again"), shape, devices, vec![false; disks.len()]);
+    world::open(disks, u64::MAX, opening).unwrap().unwrap()
 }

@@ -452,11 +452,11 @@ fn note_everything(disks: &mut [Disk], volume: &mut Volume) {
 fn a_new_volume_has_directories_and_nothing_else_and_what_is_written_anew_goes_out_together() {
     let mut disks: Vec<Disk> = (0..SERVERS).map(|_| Disk::new(400 * OBJECT_BYTES)).collect();
     let (mut volume, writes) = opened_with_writes(&mut disks, "maker");
-    assert_eq!(writes, [4096; SERVERS]);
+    assert_eq!(writes, [4096; 4 * SERVERS], "all copies of each");
     note_everything(&mut disks, &mut volume);
-    // Tables of two blocks, and two pages on three of the servers; then directories.
+    // Tables of two blocks, and two pages on three of the servers; then directories, twice.
     let notes = [8192, 8192, 8192, 8192, 8192, 8192, 8192];
-    let expected = [&notes[..], &[4096; SERVERS]].concat();
+    let expected = [&notes[..], &[4096; 2 * SERVERS]].concat();
     let (volume, writes) = opened_with_writes(&mut disks, "heir");
     assert_eq!((writes, volume.mended()), (expected, Mended::default()), "in the other half");
 }

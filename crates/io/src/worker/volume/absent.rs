@@ -174,9 +174,7 @@ impl Keeper {
     ) -> Result<Box<spread::Volume>, Refusal> {
         let names = self.names(&spread.running.lease).expect("names were drawn before");
         let devices = spread.members.iter().map(|member| member.description.clone()).collect();
-        let running = &spread.running.clerk.domain;
-        let shape = running.spread_shape().expect("what a volume is does not change");
-        let opening = Opening::new(names, shape, devices, spread.leaving.clone())
+        let opening = Opening::new(names, spread.shape, devices, spread.leaving.clone())
             .heeding(self.tell_late_writes(spread.members.len()));
         let opening = match away {
             Some(server) => opening.without(server),

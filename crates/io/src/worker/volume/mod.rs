@@ -13,6 +13,7 @@
 //! gate keeps trying: a tier may come, or be put right.
 
 mod absent;
+mod ahead;
 mod asking;
 mod care;
 mod resizing;
@@ -30,7 +31,7 @@ use evenkeel_engine::Target;
 use evenkeel_engine::lease::OwnerId;
 use evenkeel_engine::notes::{PartDevice, Unfit, VolumeId};
 use evenkeel_engine::policy::{self, Backend, Member, Source, SpreadPlan, Takeover, TierPlan};
-use evenkeel_engine::spread::{self, Mended, Missed};
+use evenkeel_engine::spread::{self, Mended, Missed, Shape};
 use evenkeel_engine::tiers;
 use evenkeel_wire::nbd::proto::TransmissionFlags;
 use rustix::rand::GetRandomFlags;
@@ -121,6 +122,8 @@ struct OpenMember {
 struct Spread {
     running: Running,
     members: Vec<OpenMember>,
+    /// Without a size: it grows once all its servers are there.
+    shape: Shape,
     leaving: Vec<bool>,
     missed: Option<Missed>,
 }
@@ -332,7 +335,8 @@ impl Keeper {
         let clerk = Clerk { domain, device, heard, data };
         let running = Running { clerk, servers, tenant, lease };
         let missed = Missed::of(&found);
-        let spread = Spread { running, members, leaving, missed };
+        let shape = Shape { size_bytes: None, ..volume.shape };
+        let spread = Spread { running, members, shape, leaving, missed };
         let hosts = volume.servers.iter().zip(&terms.servers);
         let hosts = hosts.map(|(member, server)| self.host(member, *server)).collect();
         self.tell_missed(&spread);
