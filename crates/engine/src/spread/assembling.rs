@@ -241,7 +241,7 @@ impl Assembly {
             if self.reading.listed(layout, server, Note::Table(block)) == Listed::Yes {
                 volume.mended.damaged_blocks += 1;
                 // It stays listed, and nobody takes its slots.
-                table.latest[block as usize] = Latest { number: 1, ..Latest::none(half) };
+                *table.latest_mut(block) = Latest { number: 1, ..Latest::none(half) };
                 table.free.remove_range(block * ENTRIES_PER_BLOCK..(block + 1) * ENTRIES_PER_BLOCK);
             }
             return OBJECTS_OF_BLOCK;
@@ -260,10 +260,9 @@ impl Assembly {
             self.placings.entry(Volume::page_of(object)).or_default().push(placing);
             table.free.remove(slot);
         }
-        table.load(block, entries);
         let is_unsure = found.is_unsure(self.settled[server], half);
-        table.latest[block as usize] =
-            if is_unsure { found.latest.next_in(half) } else { found.latest };
+        let latest = if is_unsure { found.latest.next_in(half) } else { found.latest };
+        table.load(block, entries, latest);
         if is_unsure {
             self.rewrites.insert((server, Note::Table(block)));
         }

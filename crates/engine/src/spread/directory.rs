@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::format::directory::DirectoryPart;
+use super::format::directory::{BITS_BYTES, DirectoryPart};
 use super::layout::{COPIES, Layout, Note};
 use super::reading::{Found, may_be_newer};
 use super::volume::{Latest, Volume};
@@ -140,15 +140,19 @@ impl Directories {
         layout: &'a Layout,
         server: usize,
     ) -> impl Iterator<Item = Note> + use<'a> {
-        (0..layout.directory_blocks(server)).flat_map(move |block| {
+        let is_kept = layout.is_keeper(server);
+        let notes = (0..layout.directory_blocks(server)).flat_map(move |block| {
             let part = self.found.get(&(server, block)).map(|(_, part)| part);
             let part = part.filter(|_| !self.doubtful.contains(&(server, block)));
-            let notes = (0..).zip(layout.notes_of(server, block));
-            let there = notes.filter(move |(bit, _)| part.is_none_or(|part| part.has(*bit)));
-            let is_kept = layout.is_keeper(server);
-            let notes = there.map(|(_, note)| note);
-            notes.filter(move |note| is_kept || !matches!(note, Note::Page(_)))
-        })
+            // Most bytes are zero where a volume is far larger than what is written in it.
+            let bytes =
+                (0..BITS_BYTES).filter(move |byte| part.is_none_or(|part| part.bits[*byte] != 0));
+            let bits = bytes.flat_map(|byte| 8 * byte..8 * byte + 8);
+            let bits = bits.filter_map(|bit| u32::try_from(bit).ok());
+            let there = bits.filter(move |bit| part.is_none_or(|part| part.has(*bit)));
+            there.map_while(move |bit| layout.note_of(server, block, bit))
+        });
+        notes.filter(move |note| is_kept || !matches!(note, Note::Page(_)))
     }
 
     /// The bytes of a server in which notes may stand, all copies of them.

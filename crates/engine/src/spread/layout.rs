@@ -290,11 +290,17 @@ impl Layout {
     }
 
     /// The notes that a block of a server's directory tells of, in the order of its bits.
-    pub(super) fn notes_of(&self, server: usize, block: u32) -> impl Iterator<Item = Note> + use<> {
-        let (blocks, pages) = (self.table_blocks(server), self.pages);
-        let first = block * DIRECTORY_NOTES;
-        (first..(first + DIRECTORY_NOTES).min(blocks + pages))
-            .map(move |number| number.checked_sub(blocks).map_or(Note::Table(number), Note::Page))
+    pub(super) fn notes_of(&self, server: usize, block: u32) -> impl Iterator<Item = Note> {
+        (0..DIRECTORY_NOTES).map_while(move |bit| self.note_of(server, block, bit))
+    }
+
+    /// The note that a bit of a block of a server's directory tells of, if there is room for one.
+    pub(super) fn note_of(&self, server: usize, block: u32, bit: u32) -> Option<Note> {
+        let number = block * DIRECTORY_NOTES + bit;
+        match number.checked_sub(self.table_blocks(server)) {
+            None => Some(Note::Table(number)),
+            Some(page) => (page < self.pages).then_some(Note::Page(page)),
+        }
     }
 
     /// The block of a server's directory that tells of a note, and which of its bits.

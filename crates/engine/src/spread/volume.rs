@@ -156,7 +156,7 @@ fn groups_before(id: VolumeId, layout: &Layout) -> Option<GroupMap> {
 impl Volume {
     /// A volume in which nothing was written.
     pub(super) fn blank(id: VolumeId, layout: Layout, office: Office) -> Self {
-        let pages = layout.pages as usize;
+        let (pages, half) = (layout.pages as usize, office.half);
         let directory = |server| vec![Latest::default(); layout.directory_blocks(server) as usize];
         let noted =
             |server| vec![Latest::default(); if layout.is_keeper(server) { pages } else { 0 }];
@@ -177,7 +177,7 @@ impl Volume {
             choices: ChoiceMap::new(layout.objects_max().into()),
             lost: BTreeSet::new(),
             directories: (0..layout.servers.len()).map(directory).collect(),
-            tables: layout.servers.iter().map(|server| Table::new(server.slots)).collect(),
+            tables: layout.servers.iter().map(|server| Table::new(server.slots, half)).collect(),
             versions: vec![0; pages],
             pages: (0..layout.servers.len()).map(noted).collect(),
             sequence: 0,
@@ -193,9 +193,8 @@ impl Volume {
     /// From now on the half of this opening is written to.
     pub(super) fn note_in_half(&mut self) {
         let half = self.office.half;
-        let tables = self.tables.iter_mut().flat_map(|table| &mut table.latest);
         let directories = self.directories.iter_mut().flatten();
-        for latest in tables.chain(directories).chain(self.pages.iter_mut().flatten()) {
+        for latest in directories.chain(self.pages.iter_mut().flatten()) {
             *latest = Latest::none(half);
         }
     }
@@ -381,7 +380,7 @@ impl Volume {
     pub(super) fn latest(&self, server: usize, note: Note) -> Latest {
         match note {
             Note::Directory(block) => self.directories[server][block as usize],
-            Note::Table(block) => self.tables[server].latest[block as usize],
+            Note::Table(block) => self.tables[server].latest(block),
             Note::Page(page) => self.pages[server][page as usize],
         }
     }
@@ -390,7 +389,7 @@ impl Volume {
     pub(super) fn latest_mut(&mut self, server: usize, note: Note) -> &mut Latest {
         match note {
             Note::Directory(block) => &mut self.directories[server][block as usize],
-            Note::Table(block) => &mut self.tables[server].latest[block as usize],
+            Note::Table(block) => self.tables[server].latest_mut(block),
             Note::Page(page) => &mut self.pages[server][page as usize],
         }
     }

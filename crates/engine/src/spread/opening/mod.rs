@@ -96,6 +96,8 @@ pub struct Opening {
     rebuilding: Option<Rebuilding<Head>>,
     /// The front that is being read block by block.
     front: [Option<Box<Block>>; 3],
+    /// What is yet to be written again.
+    rewrites: Rewrites,
     /// What a repair is yet to write once more, into the other copy of this half.
     again: Vec<(usize, Note)>,
     pub(super) rules: Rules,
@@ -103,6 +105,8 @@ pub struct Opening {
 
 /// Blocks of notes that are written at once.
 const NOTES_AT_ONCE: u32 = 256;
+/// Blocks whose writing is prepared in one go.
+const REWRITES_AT_ONCE: usize = 4096;
 /// The generation of the opening that makes a volume. It has written two heads on every server.
 const NEW_GENERATION: u64 = 2;
 const _: () = assert!(NOTES_AT_ONCE as u64 * BLOCK_BYTES == STEP_BYTES_MAX);
@@ -312,6 +316,7 @@ impl Opening {
             has_failed: false,
             rebuilding: None,
             front: [const { None }; 3],
+            rewrites: Rewrites::new(),
             again: Vec::new(),
             rules: Rules::default(),
             candidate: Candidate::new(names, count),
@@ -446,6 +451,7 @@ impl Opening {
             Phase::List => self.read_listed()?,
             Phase::Read => self.begin_assembly(),
             Phase::Assemble => self.assemble()?,
+            Phase::Mend if !self.rewrites.is_empty() => self.mend_some(),
             Phase::Mend => {
                 self.push_directories(self.old().collect::<Vec<_>>());
                 self.phase = Phase::MendListing;
@@ -616,9 +622,21 @@ impl Opening {
             let generation = self.opened().office.generation;
             self.push_old(|server| Task::WriteHead { server, generation });
         }
-        self.push_notes(rewrites);
-        self.push_old(|server| Task::Flush { server });
+        self.rewrites = rewrites;
         self.phase = Phase::Mend;
+    }
+
+    /// Writes some of it: there may be a great deal.
+    fn mend_some(&mut self) {
+        let rest = match self.rewrites.iter().nth(REWRITES_AT_ONCE).copied() {
+            Some(first) => self.rewrites.split_off(&first),
+            None => Rewrites::new(),
+        };
+        let some = std::mem::replace(&mut self.rewrites, rest);
+        self.push_notes(some);
+        if self.rewrites.is_empty() {
+            self.push_old(|server| Task::Flush { server });
+        }
     }
 
     /// Writes all directories of these servers anew, to both copies of the half: of either can be
