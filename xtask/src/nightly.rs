@@ -89,7 +89,7 @@ const PARTS: [Part; 16] = [
     },
     Part {
         name: "forecasts",
-        long: "100 recordings of a minute; EVENKEEL_FORECASTS, EVENKEEL_FORECAST_SECONDS; a live one",
+        long: "100 recordings of a minute; EVENKEEL_FORECASTS, EVENKEEL_FORECAST_SECONDS; one live",
         short: "4 of a minute, and a live one of 15 s",
         steps: |_, skips| {
             let line =

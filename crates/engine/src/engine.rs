@@ -170,8 +170,8 @@ impl Engine {
         volume.is_some_and(spread::Serving::is_at_rest)
     }
 
-    /// What has come of another size for the spread volume, once it is known: the size, in bytes, or
-    /// why it has not changed.
+    /// What has come of another size for the spread volume, once it is known: the size, in bytes,
+    /// or why it has not changed.
     pub fn take_resized(&mut self) -> Option<Result<u64, spread::ResizeRefusal>> {
         self.spread_mut()?.take_resized()
     }

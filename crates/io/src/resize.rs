@@ -35,7 +35,7 @@ pub(crate) fn said_less(has_bytes: u64, wanted_bytes: u64) -> String {
 pub(crate) fn said_more(has_bytes: u64, wanted_bytes: u64) -> String {
     let (has, wanted) = (Bytes(has_bytes), Bytes(wanted_bytes));
     format!(
-        "the volume has {has}, and the policy says {wanted}; `evenkeel ctl export resize` says what \
-         stands in the way"
+        "the volume has {has}, and the policy says {wanted}; `evenkeel ctl export resize` says \
+         what stands in the way"
     )
 }

@@ -82,8 +82,9 @@ pub trait Opens {
         None
     }
 
-    /// The reads that are asked for next if nothing comes between, behind the one at hand: part, offset
-    /// and length of each, up to so many. They may be begun already; nothing that they read changes.
+    /// The reads that are asked for next if nothing comes between, behind the one at hand: part,
+    /// offset and length of each, up to so many. They may be begun already; nothing that they read
+    /// changes.
     fn reads_ahead(&self, _count: usize) -> Vec<(usize, u64, u64)> {
         Vec::new()
     }

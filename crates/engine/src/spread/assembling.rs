@@ -293,32 +293,26 @@ impl Assembly {
     fn place_object(&mut self, volume: &mut Volume, object: u32, found: &[Placing]) {
         let chosen = volume.choices.choice(u64::from(object));
         let home = match chosen {
-            Some(position) => {
-                let server = volume.candidate(object, position);
-                let home = latest(found, |at| Some(at) == server);
-                if server.is_some() && server == volume.away {
-                    volume.places.set(object, Place::AWAY);
-                } else if home.is_none() {
-                    volume.lost.insert(object);
-                }
-                home
-            }
-            // The object may have been given up while the server was away.
-            None => {
-                let adopts = self.reading.rules.is_broken(Mutant::AdoptReturned);
-                let returning = self.reading.returning.filter(|_| !adopts);
-                latest(found, |at| Some(at) != returning)
-                    .filter(|place| {
-                        block_of(*place).is_none_or(|block| !self.doubtful.contains(&block))
-                    })
-                    .filter(|place| adopt(volume, object, *place))
-            }
+            Some(position) => chosen_home(volume, object, position, found),
+            None => self.adopted_home(volume, object, found),
         };
         if let Some(place) = home {
             volume.places.set(object, place);
             volume.mended.adopted += u32::from(chosen.is_none());
         }
         self.release(volume, found, home);
+    }
+
+    /// Where an object lies of which no choice tells: its placing was cut short.
+    fn adopted_home(&self, volume: &mut Volume, object: u32, found: &[Placing]) -> Option<Place> {
+        let adopts = self.reading.rules.is_broken(Mutant::AdoptReturned);
+        // The object may have been given up while the server was away.
+        let returning = self.reading.returning.filter(|_| !adopts);
+        let is_sound =
+            |place: &Place| block_of(*place).is_none_or(|block| !self.doubtful.contains(&block));
+        latest(found, |at| Some(at) != returning)
+            .filter(is_sound)
+            .filter(|place| adopt(volume, object, *place))
     }
 
     /// Slots of placings that do not count may be taken again.
@@ -393,6 +387,23 @@ fn reach_chosen(volume: &mut Volume) {
 /// The block of a server's table that tells of a place.
 fn block_of(place: Place) -> Option<(usize, u32)> {
     place.get().map(|(server, slot)| (server, slot / ENTRIES_PER_BLOCK))
+}
+
+/// Where an object lies that is on this candidate; it is lost if that does not know of it.
+fn chosen_home(
+    volume: &mut Volume,
+    object: u32,
+    position: usize,
+    found: &[Placing],
+) -> Option<Place> {
+    let server = volume.candidate(object, position);
+    let home = latest(found, |at| Some(at) == server);
+    if server.is_some() && server == volume.away {
+        volume.places.set(object, Place::AWAY);
+    } else if home.is_none() {
+        volume.lost.insert(object);
+    }
+    home
 }
 
 /// The latest placing on such a server.

@@ -27,10 +27,19 @@ const GAP_MAX: u32 = 32;
 pub(super) struct Directories {
     /// The newest copy that is whole.
     found: BTreeMap<(usize, u32), (Found, DirectoryPart)>,
-    /// Copies that are damaged, with what is left, or cannot be read, by their offset.
-    bad: Vec<((usize, u32), u64, Option<Box<Block>>)>,
+    bad: Vec<BadCopy>,
     /// Blocks of which a bad copy may have been newer than what is used.
     doubtful: BTreeSet<(usize, u32)>,
+}
+
+/// A copy that is damaged or cannot be read.
+#[derive(Debug)]
+struct BadCopy {
+    /// Its server and number.
+    block: (usize, u32),
+    offset: u64,
+    /// What is left of it, if it can be read.
+    bytes: Option<Box<Block>>,
 }
 
 /// What is known of a note.
@@ -53,7 +62,8 @@ impl Directories {
         let part = DirectoryPart::decode(volume.id(), offset, block);
         let Some(part) = part.filter(|part| part.index == index) else {
             if block.iter().any(|byte| *byte != 0) {
-                self.bad.push(((server, index), offset, Some(Box::new(*block))));
+                let bytes = Some(Box::new(*block));
+                self.bad.push(BadCopy { block: (server, index), offset, bytes });
             }
             return;
         };
@@ -68,7 +78,7 @@ impl Directories {
     /// The copy at this offset of a server cannot be read.
     pub(super) fn fail(&mut self, layout: &Layout, server: usize, offset: u64) {
         if let (Note::Directory(index), _) = layout.note_at(server, offset) {
-            self.bad.push(((server, index), offset, None));
+            self.bad.push(BadCopy { block: (server, index), offset, bytes: None });
         }
     }
 
@@ -77,7 +87,7 @@ impl Directories {
     /// # Errors
     /// A server and an offset: of a block there no copy is whole, and this one may be read later.
     pub(super) fn finish(&mut self, volume: &Volume) -> Result<(), (usize, u64)> {
-        for (block, offset, bytes) in &self.bad {
+        for BadCopy { block, offset, bytes } in &self.bad {
             let is_doubtful = match (self.found.get(block), bytes) {
                 (None, None) => return Err((block.0, *offset)),
                 (None, Some(_)) => false,

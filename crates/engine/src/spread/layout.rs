@@ -1,8 +1,8 @@
 //! What lies where on the servers of a spread volume.
 //!
 //! ```text
-//! | head A | head B | owner |  | directory, 4 copies | table of slots, 4 | choices, 4 | slot 0 | ..
-//! 0        4 KiB    8 KiB      16 KiB                                                 data offset
+//! | head A | head B | owner |  | directory, 4 copies | table, 4 | choices, 4 | slot 0 | slot 1 | ..
+//! 0        4 KiB    8 KiB      16 KiB                                        data offset
 //! ```
 //!
 //! Up to three servers keep the choices, the first ones at first.

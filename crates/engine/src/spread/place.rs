@@ -74,7 +74,9 @@ impl Run {
             }
             (Err(_), _) => {
                 let mut places = Box::new([Place::NOWHERE; RUN as usize]);
-                few.iter().for_each(|(at, place)| places[*at as usize] = *place);
+                for (at, place) in few {
+                    places[*at as usize] = *place;
+                }
                 places[at as usize] = place;
                 *self = Self::Many(places);
                 Place::NOWHERE

@@ -18,8 +18,8 @@ use crate::notes::block::{Block, BlockKind, Label, u64_at, was_older};
 #[derive(Debug)]
 pub(super) struct Reading {
     pub(super) directories: Directories,
-    /// By server and block of its table; the entries until they are taken.
-    pub(super) tables: Vec<BTreeMap<u32, (Found, Option<Box<Entries>>)>>,
+    /// By server and block of its table.
+    pub(super) tables: Vec<BTreeMap<u32, FoundBlock>>,
     /// By server and page; of keepers.
     pub(super) pages: Vec<BTreeMap<u32, Found>>,
     /// By page: its newest version that counts.
@@ -32,6 +32,9 @@ pub(super) struct Reading {
     pub(super) returning: Option<usize>,
     pub(super) rules: Rules,
 }
+
+/// A block of a table that is whole, with its entries until they are taken.
+pub(super) type FoundBlock = (Found, Option<Box<Entries>>);
 
 /// The newest version of a page.
 #[derive(Debug)]

@@ -182,7 +182,8 @@ fn open_twice(staged: &Staged, row: &Opening) -> [Opened; 2] {
     let name = format!("v{}-{}", row.size.replace(' ', ""), row.objects);
     let scratch = Scratch::new();
     let policy = format!(
-        "{OTHER_EXPORT}[[backend]]\nname = \"{name}\"\nceph = \"{}\"\npool = \"objects\"\nsize = \"{}\"\n\
+        "{OTHER_EXPORT}[[backend]]\nname = \"{name}\"\n\
+         ceph = \"{}\"\npool = \"objects\"\nsize = \"{}\"\n\
          [[export]]\nname = \"disk\"\nbackend = \"{name}\"\n",
         staged.ceph.conf().display(),
         row.size

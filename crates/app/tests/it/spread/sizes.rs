@@ -1,5 +1,5 @@
-//! Volumes of any size: one opens in a time that grows with what was written, and a volume grows and
-//! shrinks while clients use it.
+//! Volumes of any size: one opens in a time that grows with what was written, and a volume grows
+//! and shrinks while clients use it.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

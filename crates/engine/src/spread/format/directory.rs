@@ -5,7 +5,7 @@
 //! | 48 | 8 | generation of the volume when it was written |
 //! | 56 | 4 | which block of the directory, from 0 |
 //! | 60 | 4 | zero |
-//! | 64 | 4032 | a bit for each of 32,256 notes, the first in the lowest: 1 if there is such a note |
+//! | 64 | 4032 | a bit for each of 32,256 notes, the first in the lowest: 1 if it is there |
 //!
 //! Notes count from 0: the blocks of the server's table, then the pages of the choices. What is not
 //! listed was never in force: a block of the table lists nothing, and of a page nothing is chosen.

@@ -108,7 +108,9 @@ mod tests {
     fn directory() -> DirectoryPart {
         let bits = Box::new([0; BITS_BYTES]);
         let mut part = DirectoryPart { number: 4, generation: 3, index: 1, bits };
-        [0, 9, 32255].into_iter().for_each(|bit| part.insert(bit));
+        for bit in [0, 9, 32255] {
+            part.insert(bit);
+        }
         part
     }
 
@@ -175,8 +177,11 @@ mod tests {
             match what {
                 0 => head().encode(4096, &mut block),
                 1 => Owner::default().encode(VOLUME, &mut block),
-                2 => TablePart { number: 1, generation: 1, index: 0, entries: Box::new([None; 252]) }
-                    .encode(VOLUME, 4096, &mut block),
+                2 => {
+                    let entries = Box::new([None; 252]);
+                    let part = TablePart { number: 1, generation: 1, index: 0, entries };
+                    part.encode(VOLUME, 4096, &mut block);
+                }
                 3 => directory().encode(VOLUME, 4096, &mut block),
                 _ => {
                     let passed = Passed { era: 0, left: 0 };

@@ -52,7 +52,9 @@ fn choices_are_listed_by_those_who_keep_them_wherever_the_change_is_cut_short() 
     for asks in 0.. {
         let mut cut = disks.clone();
         let changed = world::open(&mut cut, asks, leaving("mover", &disks));
-        cut.iter_mut().for_each(|disk| disk.power_cut(Cut::KeepAll));
+        for disk in &mut cut {
+            disk.power_cut(Cut::KeepAll);
+        }
         // Whoever opens it next may want the change, or not.
         let again = world::open(&mut cut.clone(), u64::MAX, leaving("again", &disks));
         let not = world::open(&mut cut, u64::MAX, opening_by(names("not"), DRIVES, None));
