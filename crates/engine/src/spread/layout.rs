@@ -1,7 +1,7 @@
 //! What lies where on the servers of a spread volume.
 //!
 //! ```text
-//! | head A | head B | owner |  | directory, 4 copies | table, 4 | choices, 4 | slot 0 | slot 1 | ..
+//! | head A | head B | owner |  | directory, 4 copies | table, 4 | choices, 4 | slot 0 | ..
 //! 0        4 KiB    8 KiB      16 KiB                                        data offset
 //! ```
 //!
