@@ -6,8 +6,9 @@
 //! ```
 //!
 //! Only words that were taken are noted. One that was overtaken is as good as lost. A word of
-//! several parts is lost if one of them is, which is known with the next. A gate that is silent is seen as silent; what it lost is known when it is heard
-//! again. A gate that starts anew begins at its first word.
+//! several parts is lost if one of them is, which is known with the next. A gate that is silent is
+//! seen as silent; what it lost is known when it is heard again. A gate that starts anew begins at
+//! its first word.
 
 use std::collections::{BTreeMap, VecDeque};
 

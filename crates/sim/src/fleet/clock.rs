@@ -2,8 +2,8 @@
 //! as in the exchange of a real gate.
 //!
 //! Where all clocks are right every gate counts alike from the start. Else each goes by
-//! [`CommonTime`], asks those that it doubts ([`Challenges`]), and begins a new life where it counts
-//! anew.
+//! [`CommonTime`], asks those that it doubts ([`Challenges`]), and begins a new life where it
+//! counts anew.
 
 use std::rc::Rc;
 

@@ -14,6 +14,7 @@ mod client;
 mod clock;
 pub mod draw;
 pub mod parda;
+pub mod sites;
 mod world;
 
 use evenkeel_core::control::member::Method;

@@ -148,13 +148,15 @@ fn busy(tenant: u32) -> FlowSummary {
     }
 }
 
-/// Sends words of gates to one, each at its instant in its period, for so many periods.
-fn speak(hosts: &[HostId], to: &str, (method, tenants): (Method, u32), periods: u32) {
+/// Sends words of gates to one, each at its instant in its period, for so many periods; how many
+/// bytes those are.
+fn speak(hosts: &[HostId], to: &str, (method, tenants): (Method, u32), periods: u32) -> usize {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let now_ms = || {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
         u64::try_from(since.as_millis()).expect("not that late")
     };
+    let mut bytes = 0;
     for _ in 0..periods {
         // Their words take a while to be made.
         let period = now_ms() / 200 + 2;
@@ -166,9 +168,10 @@ fn speak(hosts: &[HostId], to: &str, (method, tenants): (Method, u32), periods: 
             if wait > Duration::from_millis(1) {
                 std::thread::sleep(wait);
             }
-            socket.send_to(&word, to).expect("loopback takes it");
+            bytes += socket.send_to(&word, to).expect("loopback takes it");
         }
     }
+    bytes
 }
 
 /// Datagrams of other gates that a gate has taken.
@@ -220,14 +223,14 @@ fn the_words_of_fifty_gates_of_a_thousand_tenants_all_come_in() {
     let gate = Gate::start(&scratch, &policy_of_a_thousand(&scratch, &uri, &meeting));
     let hosts: Vec<HostId> = names.iter().map(|name| HostId::named(name)).collect();
     let (begun, before) = (Instant::now(), ticks(&gate));
-    speak(&hosts, &own, (Method::Shares, 1_000), 10);
+    let bytes = speak(&hosts, &own, (Method::Shares, 1_000), 10);
     let (took, used) = (begun.elapsed(), ticks(&gate) - before);
     let status = gate.status();
     assert_eq!(taken(&gate), 10 * 49 * 32, "{}", status["exchange"]["refused"]);
     let device = &status["exchange"]["devices"][0];
     assert_eq!(device["gates"].as_array().map(Vec::len), Some(50), "{}", device["reason"]);
     let memory = gate.resident_bytes() >> 20;
-    println!("{used} ticks of {took:?} for ten words of each; {memory} MiB");
+    println!("{used} ticks in {took:?} for ten words of each, {bytes} bytes; {memory} MiB");
 }
 
 /// The policy of one of two gates before `server`, with a thousand tenants with goals, the first

@@ -9,10 +9,11 @@
 //!   in all    (90 + 84 + 18) x 240 / 200
 //! ```
 //!
-//! Nothing is learned from a period of which too little is told, nor while hosts are silent that did
-//! more than a little: they may use the device still, and what the others see of it then follows
-//! from what these have left of it. Of hosts that are lost for a moment, since every second word is
-//! lost, a fifth may be silent; of those that have gone for longer than that explains, a fiftieth.
+//! Nothing is learned from a period of which too little is told, nor while hosts are silent that
+//! did more than a little: they may use the device still, and what the others see of it then
+//! follows from what these have left of it. Of hosts that are lost for a moment, since every second
+//! word is lost, a fifth may be silent; of those that have gone for longer than that explains, a
+//! fiftieth.
 
 use std::collections::BTreeMap;
 

@@ -53,8 +53,8 @@ fn a_shared_backend_keeps_goals_and_needs_somebody_to_share_with() {
     });
 }
 
-/// A thousand goals at a gate, whose word tells of 1,024 tenants; those that are there to be compared
-/// with take 63.
+/// A thousand goals at a gate, whose word tells of 1,024 tenants; those that are there to be
+/// compared with take 63.
 #[test]
 fn goals_of_many_tenants_are_taken_up_to_what_a_word_tells() {
     let with = |count: usize, method: Method| {
