@@ -7,9 +7,11 @@ use evenkeel_core::control::array_cost::Agreed;
 use evenkeel_core::control::challenge::{ANSWERS_MAX, Challenges, Proof};
 use evenkeel_core::control::common_time::CommonTime;
 use evenkeel_core::control::member::{Member, Method, Rules};
+use evenkeel_core::control::name::TenantNumber;
+use evenkeel_core::control::peers::{Known, Patience, Peers};
 use evenkeel_core::control::promise::{Promise, Told};
 use evenkeel_core::control::service::{ServedByOthers, Service};
-use evenkeel_core::control::summary::{HostId, Summary};
+use evenkeel_core::control::summary::{FLOWS_MAX, FlowSummary, HostId, Summary};
 use evenkeel_core::sched::Share;
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_wire::exchange::{
@@ -25,7 +27,8 @@ fn framed(magic: u16, data: &[u8]) -> Vec<u8> {
     let mut bytes = magic.to_be_bytes().to_vec();
     bytes.push(VERSION);
     let Some((flows, rest)) = data.split_first() else { return bytes };
-    bytes.push(flows % 66);
+    // A part of a word, or a whole one, of up to one tenant too many.
+    bytes.push(flows & 0x80 | (flows & 0x7f) % if magic == MAGIC { 34 } else { 66 });
     bytes.extend([0, 0, 0, 1]);
     bytes.extend(OTHER.0.to_be_bytes());
     bytes.extend(rest);
@@ -44,6 +47,36 @@ fn decide(summary: &Summary) {
         for later in 0..8 {
             let outcome = member.decide(own(summary.period.saturating_add(later)));
             assert!(outcome.decision.slots >= 1);
+        }
+    }
+}
+
+/// A part of a word before, between and behind parts of others: what is kept in mind is bounded, in
+/// order, and of each tenant once.
+fn piece_together(summary: &Summary) {
+    let mut peers = Peers::new(OWN, [OTHER], Patience::default());
+    let flow = |number| FlowSummary { tenant: TenantNumber(number), ..FlowSummary::default() };
+    let period = summary.period.min(u64::MAX / 2);
+    for later in 0..6 {
+        let at = period + later;
+        let whole = Summary {
+            host: OTHER,
+            incarnation: summary.incarnation,
+            period: at,
+            flows: (0..100).map(|tenant| flow(tenant << (later + 18))).collect(),
+            ..Summary::default()
+        };
+        let mut parts = whole.into_parts();
+        parts.truncate(2);
+        parts.push(Summary { period: at, ..summary.clone() });
+        parts.rotate_left(usize::try_from(later % 3).expect("small"));
+        for part in parts {
+            let _ = peers.receive(at, part);
+        }
+        let known = peers.known(Summary { host: OWN, period: at, ..Summary::default() });
+        for Known { summary, is_lost, .. } in &known {
+            assert!(summary.flows.is_sorted_by(|one, next| one.tenant < next.tenant));
+            assert!(summary.flows.len() <= FLOWS_MAX && is_lost.len() <= FLOWS_MAX);
         }
     }
 }
@@ -116,6 +149,7 @@ fuzz_target!(|data: &[u8]| {
                         agree(&datagram);
                         datagram.told.iter().for_each(compare);
                         decide(&datagram.summary);
+                        piece_together(&datagram.summary);
                         encode(&datagram, &mut out);
                         datagram.summary.period
                     }

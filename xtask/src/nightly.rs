@@ -42,7 +42,7 @@ struct Part {
     steps: fn(&Options, &SkipsFile) -> Result<Vec<Step>>,
 }
 
-const PARTS: [Part; 16] = [
+const PARTS: [Part; 17] = [
     Part {
         name: "fuzz",
         long: "an hour over all targets, other seeds each time",
@@ -85,6 +85,16 @@ const PARTS: [Part; 16] = [
         steps: |_, skips| {
             let line = "test --release --locked -p evenkeel-sim --test it -- fleet:: --nocapture";
             Ok(vec![tests("fleets", line, Some(("EVENKEEL_FLEETS", "1000")), skips)])
+        },
+    },
+    Part {
+        name: "sites",
+        long: "200 random sites of 2 to 200 gates, with loads, goals, losses, partitions and \
+               clock faults, or as many as EVENKEEL_SITES says",
+        short: "8 of up to 10 gates",
+        steps: |_, skips| {
+            let line = "test --release --locked -p evenkeel-sim --test it -- sites:: --nocapture";
+            Ok(vec![tests("sites", line, Some(("EVENKEEL_SITES", "200")), skips)])
         },
     },
     Part {

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use evenkeel_core::control::member::{Member, Method, Rules};
 use evenkeel_core::control::name::DeviceId;
-use evenkeel_core::control::summary::HostId;
+use evenkeel_core::control::summary::{FlowSummary, HostId, Part, Summary};
 use evenkeel_wire::exchange::recording::{Event, Events};
 use serde::Serialize;
 
@@ -77,6 +77,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
 /// Decides all that is in a recording once more.
 fn replay(bytes: &[u8], control: Option<Method>) -> anyhow::Result<Vec<Replayed>> {
     let mut seats: BTreeMap<DeviceId, (Member, Replayed)> = BTreeMap::new();
+    let mut told: BTreeMap<DeviceId, Vec<FlowSummary>> = BTreeMap::new();
     let mut events = Events::of(bytes)?;
     while let Some(event) = events.next_event()? {
         match event {
@@ -94,9 +95,15 @@ fn replay(bytes: &[u8], control: Option<Method>) -> anyhow::Result<Vec<Replayed>
                     member.vouch(host, incarnation);
                 }
             }
+            Event::Told { datagram } => {
+                told.entry(datagram.device).or_default().extend(datagram.summary.flows);
+            }
             Event::Decided { slots, datagram } => {
+                let mut flows = told.remove(&datagram.device).unwrap_or_default();
+                flows.extend(&datagram.summary.flows);
+                let own = Summary { flows, part: Part::WHOLE, ..datagram.summary };
                 let Some((member, replayed)) = seats.get_mut(&datagram.device) else { continue };
-                let decision = member.decide(datagram.summary).decision;
+                let decision = member.decide(own).decision;
                 replayed.decisions += 1;
                 replayed.otherwise += u64::from(decision.slots != slots);
                 replayed.recorded_slots += u64::from(slots);
@@ -154,7 +161,6 @@ fn table(replayed: &[Replayed]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_core::control::summary::{FlowSummary, Summary};
     use evenkeel_core::time::Span;
     use evenkeel_wire::exchange::Datagram;
     use evenkeel_wire::exchange::recording::{MAGIC, push};

@@ -125,6 +125,9 @@ pub struct Refused {
     pub ahead: u64,
     /// With figures that cannot be true.
     pub absurd: u64,
+    /// Beyond the tenants of all gates that can be kept in mind.
+    #[serde(default)]
+    pub crowded: u64,
 }
 
 /// A device that several gates share.
@@ -326,13 +329,14 @@ impl From<&RefusedReport> for Refused {
             former: peers.former,
             ahead: peers.ahead,
             absurd: peers.absurd,
+            crowded: peers.crowded,
         }
     }
 }
 
 impl Refused {
     /// Every reason and its count.
-    pub fn by_reason(&self) -> [(&'static str, u64); 9] {
+    pub fn by_reason(&self) -> [(&'static str, u64); 10] {
         [
             ("malformed", self.malformed),
             ("forged", self.forged),
@@ -343,6 +347,7 @@ impl Refused {
             ("former", self.former),
             ("ahead", self.ahead),
             ("absurd", self.absurd),
+            ("crowded", self.crowded),
         ]
     }
 }

@@ -92,8 +92,9 @@ impl FairHost {
     pub(super) fn summarise(&mut self, now: Nanos, number: u64, period: Span) -> Summary {
         let mut summary = self.queue.inner_mut().tenants.summarise(now, self.id, number, period);
         for (tenant, held) in self.held() {
-            let flow = summary.flows.iter_mut().find(|flow| flow.tenant == tenant);
-            if let Some(flow) = flow {
+            let place = summary.flows.binary_search_by_key(&tenant, |flow| flow.tenant);
+            if let Ok(place) = place {
+                let flow = &mut summary.flows[place];
                 flow.is_limited = true;
                 flow.queued = flow.queued.saturating_add(held);
             }

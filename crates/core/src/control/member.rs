@@ -25,7 +25,7 @@
 //!   of 4, parted into halves            all hear 1 of 3: all held, nothing changes for a minute
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::drg::{Borrowing, Drg};
 use super::parda::{Parda, PardaOptions};
@@ -245,8 +245,8 @@ impl Member {
         if let Some(held) = self.held(others) {
             return Outcome { decision: held.clone(), known, is_held: true };
         }
-        let has_lost = self.has_lost(&known);
-        let view = View { own: self.own, now, known: &known, has_lost };
+        let lost = self.lost(&known);
+        let view = View { own: self.own, now, known: &known, lost: &lost };
         let decision = self.controller.step(&view);
         self.connected = (others > 0).then(|| {
             let decisions = self.decisions;
@@ -260,18 +260,16 @@ impl Member {
         known.summary.host != self.own && known.missed <= Patience::default().kept
     }
 
-    /// Whether somebody who was heard within a minute is no more.
-    fn has_lost(&mut self, known: &[Known]) -> bool {
+    /// Who was heard within a minute and is no more.
+    fn lost(&mut self, known: &[Known]) -> Vec<HostId> {
         let decisions = self.decisions;
-        let fresh: Vec<HostId> = known
-            .iter()
-            .filter(|known| self.is_fresh(known))
-            .map(|known| known.summary.host)
-            .collect();
-        self.heard.extend(fresh.iter().map(|host| (*host, decisions)));
+        let own = self.own;
+        let hosts = known.iter().map(|known| known.summary.host).filter(|host| *host != own);
+        let hosts: BTreeSet<HostId> = hosts.collect();
+        self.heard.extend(hosts.iter().map(|host| (*host, decisions)));
         let period_ns = self.period().0;
         self.heard.retain(|_, at| (decisions - *at).saturating_mul(period_ns) < ISOLATION_MAX.0);
-        self.heard.len() > fresh.len()
+        self.heard.keys().filter(|host| !hosts.contains(host)).copied().collect()
     }
 
     /// What was decided with others, if most of them have fallen silent not too long ago and there

@@ -45,6 +45,7 @@ pub mod name;
 pub mod order;
 pub mod pace;
 pub mod parda;
+mod parts;
 pub mod peers;
 pub mod promise;
 pub mod service;
@@ -93,9 +94,8 @@ pub struct View<'a> {
     pub now: Nanos,
     /// The summaries in use, one per host and by host, its own among them.
     pub known: &'a [Known],
-    /// Somebody who was heard within the last minute is heard no more, and may use the device
-    /// still.
-    pub has_lost: bool,
+    /// Who was heard within the last minute and is heard no more: they may use the device still.
+    pub lost: &'a [HostId],
 }
 
 impl View<'_> {

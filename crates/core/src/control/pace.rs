@@ -10,7 +10,8 @@
 //! The instant follows from who speaks to whom, so that the words that a gate sends are as far
 //! apart as those that it gets, and nobody has to agree on anything. The window grows with the
 //! number of gates, up to an eighth of the period, and all decide by so much later: the way may
-//! take as long as before. A few gates speak at once, since nothing is gained by waiting.
+//! take as long as before. A few gates speak at once, since nothing is gained by waiting. The parts
+//! of a word go out at even distances in a window of their number, one after the other.
 
 use super::summary::HostId;
 use crate::prng::Prng;
@@ -40,6 +41,13 @@ pub fn offset(from: HostId, to: HostId, window: Span) -> Span {
     Span(Prng::new(u64::from(from.0) << 32 | u64::from(to.0)).below(window.0))
 }
 
+/// How long into the window a part of a word goes, of so many; the first goes at the [`offset`].
+pub fn offset_of_part(from: HostId, to: HostId, window: Span, (part, of): (usize, usize)) -> Span {
+    let distance = window.0 / (of as u64).max(1) * part as u64;
+    let after = offset(from, to, window).0 + distance;
+    Span(if after < window.0 { after } else { after.saturating_sub(window.0) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,6 +59,18 @@ mod tests {
         let windows = [1, 9, 10, 100, 250, 1_000, 4_096].map(|peers| window(PERIOD, peers));
         assert_eq!(windows.map(|window| window.0 / 1_000_000), [0, 0, 1, 10, 25, 25, 25]);
         assert_eq!(offset(HostId(1), HostId(2), Span::ZERO), Span::ZERO);
+    }
+
+    #[test]
+    fn the_parts_of_a_word_are_apart() {
+        let (one, other, window) = (HostId(1), HostId(2), window(PERIOD, 32));
+        let mut at: Vec<u64> =
+            (0..32).map(|part| offset_of_part(one, other, window, (part, 32)).0).collect();
+        assert_eq!(at[0], offset(one, other, window).0);
+        at.sort_unstable();
+        let apart = at.windows(2).map(|pair| pair[1] - pair[0]);
+        assert!(at[31] < window.0 && apart.min() >= Some(window.0 / 32 - 1), "{at:?}");
+        assert_eq!(offset_of_part(one, other, Span::ZERO, (3, 32)), Span::ZERO);
     }
 
     /// The most of 1,000 instants in one millisecond of 25.

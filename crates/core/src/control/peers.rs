@@ -6,6 +6,8 @@
 //! period or two is taken to be as it was; then what it asks is halved with each further period,
 //! and in the end it is forgotten, so that its part goes to the others gradually.
 //!
+//! A word may come in parts, each of which counts by itself ([`super::parts`]).
+//!
 //! Hosts decide alike if they look at the same. So a host looks at its own summary of the period
 //! that the others' are of, not at a newer one that they cannot know yet: otherwise each takes
 //! itself for another than the others do, two take the same slots, and all swing.
@@ -15,10 +17,16 @@
 //!   demand counted    1    1    1   1/2  1/4  1/8  forgotten      (kept 2, forgotten after 5)
 //! ```
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::lives::Lives;
+use super::parts::Told;
 use super::summary::{HostId, Summary};
+
+/// The most tenants at hosts that are kept in mind before one device, those of each host counted
+/// by themselves: what 256 hosts with 1,024 tenants each tell. Some 150 bytes each.
+pub const FLOWS_OF_ALL_MAX: usize = 1 << 18;
 
 /// The most hosts that share a device.
 pub const HOSTS_MAX: usize = 4_096;
@@ -48,6 +56,28 @@ pub struct Known {
     pub summary: Summary,
     /// Periods since then.
     pub missed: u64,
+    /// By flow, whether the part of the last word that told of it has not come, so that it is of
+    /// one before; empty if all have.
+    pub is_lost: Vec<bool>,
+    /// Whether a part of the last word has not come.
+    pub has_gaps: bool,
+}
+
+impl Known {
+    /// What a host said whole, so many periods ago.
+    pub fn whole(summary: Summary, missed: u64) -> Self {
+        Self { summary, missed, is_lost: Vec::new(), has_gaps: false }
+    }
+
+    /// Whether all that it says is of the last period.
+    pub fn is_news(&self) -> bool {
+        self.missed == 0 && !self.has_gaps
+    }
+
+    /// Whether it says something of this flow, by its place, that is of the last period.
+    pub fn is_news_of(&self, flow: usize) -> bool {
+        self.missed == 0 && !self.is_lost.get(flow).copied().unwrap_or(false)
+    }
 }
 
 /// Why a summary was not taken.
@@ -63,6 +93,8 @@ pub enum Refusal {
     Ahead,
     /// It tells of too many tenants, of one twice, or of figures that contradict each other.
     Absurd,
+    /// All hosts together have more tenants than can be kept in mind.
+    Crowded,
 }
 
 /// Summaries taken and refused so far.
@@ -80,6 +112,8 @@ pub struct PeerCounts {
     pub ahead: u64,
     /// Refused as absurd.
     pub absurd: u64,
+    /// Refused since no more tenants can be kept in mind.
+    pub crowded: u64,
 }
 
 impl PeerCounts {
@@ -92,6 +126,7 @@ impl PeerCounts {
             Err(Refusal::Former) => &mut self.former,
             Err(Refusal::Ahead) => &mut self.ahead,
             Err(Refusal::Absurd) => &mut self.absurd,
+            Err(Refusal::Crowded) => &mut self.crowded,
         };
         *counter += 1;
     }
@@ -103,7 +138,9 @@ pub struct Peers {
     own: HostId,
     members: BTreeSet<HostId>,
     patience: Patience,
-    latest: BTreeMap<HostId, Summary>,
+    latest: BTreeMap<HostId, Told>,
+    /// Tenants in all of those.
+    flows: usize,
     lives: Lives,
     /// This host's own summaries, the newest last, as many as its peers may be behind.
     history: VecDeque<Summary>,
@@ -119,6 +156,7 @@ impl Peers {
             members: BTreeSet::new(),
             patience,
             latest: BTreeMap::new(),
+            flows: 0,
             lives: Lives::default(),
             history: VecDeque::new(),
             counts: PeerCounts::default(),
@@ -132,6 +170,7 @@ impl Peers {
         self.members = members.into_iter().filter(|member| *member != self.own).collect();
         assert!(self.members.len() < HOSTS_MAX, "{} hosts", self.members.len());
         self.latest.retain(|host, _| self.members.contains(host));
+        self.count();
         self.lives.retain(|host| self.members.contains(&host));
     }
 
@@ -141,7 +180,13 @@ impl Peers {
         if self.members.contains(&host) {
             self.lives.set(host, incarnation);
             self.latest.retain(|other, known| *other != host || known.incarnation == incarnation);
+            self.count();
         }
+    }
+
+    /// Counts the tenants that are kept in mind.
+    fn count(&mut self) {
+        self.flows = self.latest.values().map(|told| told.flows).sum();
     }
 
     /// This host counts its periods anew, as after its clock was set: what it said before that
@@ -158,8 +203,22 @@ impl Peers {
         let outcome = self.check(period, &summary);
         self.counts.note(outcome);
         outcome?;
-        self.lives.set(summary.host, summary.incarnation);
-        self.latest.insert(summary.host, summary);
+        let (host, incarnation) = (summary.host, summary.incarnation);
+        self.lives.set(host, incarnation);
+        let told = self.latest.get_mut(&host);
+        self.flows -= told.as_ref().map_or(0, |told| told.flows);
+        self.flows += match told.filter(|told| told.incarnation == incarnation) {
+            Some(told) => {
+                told.add(summary);
+                told.flows
+            }
+            None => {
+                let told = Told::new(summary);
+                let flows = told.flows;
+                self.latest.insert(host, told);
+                flows
+            }
+        };
         Ok(())
     }
 
@@ -170,19 +229,13 @@ impl Peers {
         let Patience { kept, forgotten } = self.patience;
         self.history.push_back(own);
         self.history.retain(|own| period.saturating_sub(own.period) <= kept);
-        self.latest.retain(|_, summary| period.saturating_sub(summary.period) <= forgotten);
-        let newest = self.latest.values().map(|summary| summary.period).max().unwrap_or(period);
+        self.latest.retain(|_, told| period.saturating_sub(told.period) <= forgotten);
+        self.count();
+        let newest = self.latest.values().map(|told| told.period).max().unwrap_or(period);
         let newer = self.history.iter().position(|own| own.period >= newest);
         let own = &self.history[newer.unwrap_or(self.history.len() - 1)];
-        let own = Known { summary: own.clone(), missed: 0 };
-        let others = self.latest.values().map(|summary| {
-            let missed = period.saturating_sub(summary.period);
-            let mut summary = summary.clone();
-            for _ in kept..missed {
-                summary.flows.iter_mut().for_each(|flow| *flow = flow.halved());
-            }
-            Known { summary, missed }
-        });
+        let own = Known::whole(own.clone(), 0);
+        let others = self.latest.values().map(|told| told.known(period, self.patience));
         let mut known: Vec<Known> = others.collect();
         known.insert(known.partition_point(|other| other.summary.host < self.own), own);
         known
@@ -193,9 +246,9 @@ impl Peers {
         self.counts
     }
 
-    /// The latest word of each other host.
-    pub fn latest(&self) -> impl Iterator<Item = &Summary> {
-        self.latest.values()
+    /// Each other host that is heard, and in which life.
+    pub fn latest(&self) -> impl Iterator<Item = (HostId, u64)> {
+        self.latest.iter().map(|(host, told)| (*host, told.incarnation))
     }
 
     fn check(&self, period: u64, summary: &Summary) -> Result<(), Refusal> {
@@ -209,13 +262,22 @@ impl Peers {
             return Err(Refusal::Former);
         }
         let known = self.latest.get(&summary.host);
-        let age = |summary: &Summary| (summary.incarnation, summary.period);
+        let is_known =
+            known.is_some_and(|known| match known.incarnation.cmp(&summary.incarnation) {
+                Ordering::Less => false,
+                Ordering::Equal => !known.is_news(summary),
+                Ordering::Greater => true,
+            });
         let is_old = period.saturating_sub(summary.period) > self.patience.forgotten;
-        if is_old || known.is_some_and(|known| age(known) >= age(summary)) {
+        if is_old || is_known {
             return Err(Refusal::Stale);
         }
         if !summary.is_plausible() {
             return Err(Refusal::Absurd);
+        }
+        let replaced = known.map_or(0, |known| known.within(summary.part));
+        if self.flows - replaced + summary.flows.len() > FLOWS_OF_ALL_MAX {
+            return Err(Refusal::Crowded);
         }
         Ok(())
     }
@@ -223,7 +285,7 @@ impl Peers {
 
 #[cfg(test)]
 mod tests {
-    use super::super::summary::FlowSummary;
+    use super::super::summary::{FLOWS_MAX, FlowSummary};
     use super::*;
 
     fn summary(host: u32, period: u64) -> Summary {
@@ -322,7 +384,7 @@ mod tests {
         assert_eq!(peers.receive(10, summary(1, 9)), Ok(()));
         assert_eq!(peers.receive(10, summary(2, 9)), Ok(()));
         peers.set_members([HostId(2), HostId(5)]);
-        assert_eq!(peers.latest().map(|known| known.host).collect::<Vec<_>>(), [HostId(2)]);
+        assert_eq!(peers.latest().collect::<Vec<_>>(), [(HostId(2), 7)]);
         assert_eq!(peers.receive(10, summary(1, 10)), Err(Refusal::Stranger));
         assert_eq!(peers.receive(10, summary(5, 10)), Ok(()), "it has joined");
         assert_eq!(peers.known(summary(0, 10)).len(), 3);
@@ -340,13 +402,41 @@ mod tests {
         assert!(refused(&|summary| summary.depth = u32::MAX));
         assert!(refused(&|summary| summary.flows[0].backlogged_percent = 101));
         assert!(refused(&|summary| summary.flows.push(FlowSummary::default())));
+        assert!(refused(&|summary| summary.part.first.0 = 1), "it tells of another's tenant");
+        assert!(refused(&|summary| summary.part.count = 0));
+        assert!(refused(&|summary| summary.part.count = 33));
         assert!(refused(&|summary| summary.flows[0].arrivals = u32::MAX));
         assert!(refused(&|summary| summary.flows[0].device_time = crate::time::Span(1)));
         assert!(refused(&|summary| summary.flows[0].slot_time = crate::time::Span(u64::MAX)));
         assert!(refused(&|summary| {
-            let tenants = (0..=64).map(super::super::name::TenantNumber);
+            let tenants = (0..=32).map(super::super::name::TenantNumber);
             summary.flows =
                 tenants.map(|tenant| FlowSummary { tenant, ..FlowSummary::default() }).collect();
         }));
+    }
+
+    /// As many parts as there may be tenants in all, from hosts that each tell as many as one may.
+    #[test]
+    fn tenants_of_all_hosts_together_are_bounded() {
+        let hosts = (FLOWS_OF_ALL_MAX / FLOWS_MAX) as u32;
+        let mut peers = Peers::new(HostId(0), (1..hosts + 2).map(HostId), Patience::default());
+        let flow = |tenant| FlowSummary {
+            tenant: super::super::name::TenantNumber(tenant),
+            ..FlowSummary::default()
+        };
+        let word = |host: u32, period| {
+            let flows: Vec<_> = (0..FLOWS_MAX as u32).map(flow).collect();
+            Summary { flows, ..summary(host, period) }.into_parts()
+        };
+        for host in 1..=hosts {
+            assert!(word(host, 10).into_iter().all(|part| peers.receive(10, part).is_ok()));
+        }
+        let late = word(hosts + 1, 10);
+        assert_eq!(peers.receive(10, late[0].clone()), Err(Refusal::Crowded));
+        assert_eq!(peers.counts().crowded, 1);
+        // Whoever is known goes on, and room that is left is given.
+        assert!(word(1, 11).into_iter().all(|part| peers.receive(11, part).is_ok()));
+        peers.set_members((2..hosts + 2).map(HostId));
+        assert!(late.into_iter().all(|part| peers.receive(11, part).is_ok()));
     }
 }

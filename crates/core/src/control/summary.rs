@@ -2,7 +2,18 @@
 //!
 //! Counters of the period and the state at its end, by tenant, in whole numbers: nothing in it
 //! depends on what the host decided to do about it, so that every algorithm can live on the same
-//! summary. With tens of tenants it fits into one datagram.
+//! summary. With tens of tenants it fits into one datagram; with more it goes out in parts.
+//!
+//! # Parts
+//!
+//! A part says all that there is to say of the tenants with numbers in a range, so that each stands
+//! for itself: whoever has one knows these tenants, whatever became of the others. The ranges of a
+//! word's parts cover all numbers.
+//!
+//! ```text
+//!   flows   3 9 17 | 40 55 81 | 90 97        parts  0..=39, 40..=89, 90..=u32::MAX
+//!                    lost                    known  3 9 17, those of 40..=89 as before, 90 97
+//! ```
 
 use super::name::TenantNumber;
 use super::target::Target;
@@ -10,7 +21,14 @@ use crate::ticket::Cost;
 use crate::time::Span;
 
 /// The most tenants that one summary tells of.
-pub const FLOWS_MAX: usize = 64;
+pub const FLOWS_MAX: usize = 1_024;
+
+/// The most tenants that one part of it tells of: with usual figures some 1,000 bytes, so that it
+/// fits a packet of Ethernet.
+pub const PART_FLOWS_MAX: usize = 32;
+
+/// The most parts of a word.
+pub const PARTS_MAX: usize = FLOWS_MAX / PART_FLOWS_MAX;
 
 /// The unit in which hosts report costs, in nanoseconds.
 pub const COST_UNIT: u64 = 1024;
@@ -38,7 +56,39 @@ pub struct FlowId {
     pub tenant: TenantNumber,
 }
 
-/// A host's word on one period.
+/// Which part of a word a summary is: of the tenants with numbers from `first` to `last`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The least number that it tells of.
+    pub first: TenantNumber,
+    /// The greatest.
+    pub last: TenantNumber,
+    /// How many parts the word has, at most [`PARTS_MAX`].
+    pub count: u8,
+}
+
+impl Part {
+    /// All of a word.
+    pub const WHOLE: Self = Self { first: TenantNumber(0), last: TenantNumber(u32::MAX), count: 1 };
+
+    /// Whether a tenant is one of those.
+    pub fn contains(self, tenant: TenantNumber) -> bool {
+        (self.first..=self.last).contains(&tenant)
+    }
+
+    /// Whether any tenant is of both.
+    pub(super) fn overlaps(self, other: Self) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
+}
+
+impl Default for Part {
+    fn default() -> Self {
+        Self::WHOLE
+    }
+}
+
+/// A host's word on one period, or a part of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Who speaks.
@@ -50,7 +100,9 @@ pub struct Summary {
     /// How many requests it would have all hosts have at the device together, if it is the one
     /// that decides that ([`super::shares`]); zero if it does not know.
     pub depth: u32,
-    /// By tenant, at most [`FLOWS_MAX`].
+    /// Of which tenants it tells.
+    pub part: Part,
+    /// By tenant, at most [`FLOWS_MAX`], and [`PART_FLOWS_MAX`] in what comes from another host.
     pub flows: Vec<FlowSummary>,
 }
 
@@ -100,13 +152,37 @@ fn in_units(cost: Cost) -> Cost {
 }
 
 impl Summary {
-    /// Whether the figures can be those of a host: not too many tenants, each once and in order,
-    /// and every one plausible.
+    /// Whether the figures can be those of another host: not too many tenants, each once and in
+    /// order, and every one plausible.
     pub fn is_plausible(&self) -> bool {
-        self.flows.len() <= FLOWS_MAX
+        self.flows.len() <= PART_FLOWS_MAX
+            && (1..=PARTS_MAX).contains(&usize::from(self.part.count))
             && self.depth <= SLOTS_MAX
+            && self.flows.iter().all(|flow| self.part.contains(flow.tenant))
             && self.flows.is_sorted_by(|left, right| left.tenant < right.tenant)
             && self.flows.iter().all(FlowSummary::is_plausible)
+    }
+
+    /// The same in parts that others take, in the order of the tenants.
+    pub fn into_parts(self) -> Vec<Self> {
+        let flows = self.flows.len();
+        if flows <= PART_FLOWS_MAX {
+            return vec![self];
+        }
+        let in_each = flows.div_ceil(flows.div_ceil(PART_FLOWS_MAX));
+        let count = u8::try_from(flows.div_ceil(in_each)).expect("at most PARTS_MAX");
+        let Self { host, incarnation, period, depth, part, flows } = self;
+        let mut first = part.first;
+        let mut rest = flows.chunks(in_each).peekable();
+        let mut parts = Vec::new();
+        while let Some(flows) = rest.next() {
+            let next = rest.peek().map(|next| next[0].tenant);
+            let last = next.map_or(part.last, |next| TenantNumber(next.0 - 1));
+            let (part, flows) = (Part { first, last, count }, flows.to_vec());
+            parts.push(Self { host, incarnation, period, depth, part, flows });
+            first = next.unwrap_or(part.last);
+        }
+        parts
     }
 }
 
@@ -162,14 +238,14 @@ impl FlowSummary {
         }
     }
 
-    /// Two flows without a target as one.
+    /// Two flows as one, of the same tenant.
     fn and(self, other: &Self) -> Self {
         Self {
-            tenant: TenantNumber::SEVERAL,
+            tenant: self.tenant,
             floor: Cost(self.floor.0.saturating_add(other.floor.0)),
             is_limited: self.is_limited || other.is_limited,
             weight_milli: self.weight_milli.saturating_add(other.weight_milli),
-            target: None,
+            target: self.target.or(other.target),
             arrivals: self.arrivals.saturating_add(other.arrivals),
             completions: self.completions.saturating_add(other.completions),
             late: self.late.saturating_add(other.late),
@@ -208,16 +284,25 @@ impl FlowSummary {
 }
 
 /// Tells of at most [`FLOWS_MAX`] tenants, in the order of their numbers: where there are more, of
-/// those without a target the ones with least are reported as one.
+/// those without a target the ones with least are reported as one. Tenants of one number are one.
 pub(crate) fn fold(mut flows: Vec<FlowSummary>) -> Vec<FlowSummary> {
+    flows.sort_by_key(|flow| flow.tenant);
+    flows.dedup_by(|flow, before| {
+        let is_same = flow.tenant == before.tenant;
+        if is_same {
+            *before = before.and(flow);
+        }
+        is_same
+    });
     if flows.len() > FLOWS_MAX {
         let has = |flow: &FlowSummary| (flow.cost, flow.outstanding, flow.tenant);
         flows.sort_by_key(|flow| (flow.target.is_none(), std::cmp::Reverse(has(flow))));
         let rest = flows.split_off(FLOWS_MAX - 1);
         let rest = rest.into_iter().filter(|flow| flow.target.is_none());
+        let rest = rest.map(|flow| FlowSummary { tenant: TenantNumber::SEVERAL, ..flow });
         flows.extend(rest.reduce(|rest, flow| rest.and(&flow)));
+        flows.sort_by_key(|flow| flow.tenant);
     }
-    flows.sort_by_key(|flow| flow.tenant);
     flows
 }
 
@@ -237,16 +322,53 @@ mod tests {
             arrivals: 3,
             ..FlowSummary::default()
         };
-        assert_eq!(fold((0..64).map(flow).collect()).len(), 64);
-        let folded = fold((0..100).map(flow).collect());
-        assert_eq!(folded.len(), 64);
-        // 50 with a target, the 13 that had most without one, and 37.
-        assert_eq!(folded.iter().filter(|flow| flow.target.is_some()).count(), 50);
+        assert_eq!(fold((0..1_024).map(flow).collect()).len(), 1_024);
+        let folded = fold((0..1_100).map(flow).collect());
+        assert_eq!(folded.len(), 1_024);
+        // 550 with a target, the 473 that had most without one, and 77.
+        assert_eq!(folded.iter().filter(|flow| flow.target.is_some()).count(), 550);
         let rest = folded[0];
-        assert_eq!((rest.tenant, rest.arrivals), (TenantNumber::SEVERAL, 37 * 3));
-        assert_eq!(rest.weight_milli, 37 * 500);
-        let summary = Summary { flows: folded, ..Summary::default() };
-        assert!(summary.is_plausible());
+        assert_eq!((rest.tenant, rest.arrivals), (TenantNumber::SEVERAL, 77 * 3));
+        assert_eq!(rest.weight_milli, 77 * 500);
+        let parts = Summary { flows: folded, ..Summary::default() }.into_parts();
+        assert!(parts.len() == PARTS_MAX && parts.iter().all(Summary::is_plausible));
+    }
+
+    #[test]
+    fn tenants_of_one_number_are_told_of_as_one() {
+        let flow = |tenant| FlowSummary {
+            tenant: TenantNumber(tenant),
+            arrivals: 1,
+            ..FlowSummary::default()
+        };
+        let folded = fold([9, 4, 9].map(flow).to_vec());
+        let told: Vec<(u32, u32)> =
+            folded.iter().map(|flow| (flow.tenant.0, flow.arrivals)).collect();
+        assert_eq!(told, [(4, 1), (9, 2)]);
+    }
+
+    #[test]
+    fn the_parts_of_a_word_cover_all_numbers_and_each_tells_of_its_own() {
+        for count in [0, 1, 32, 33, 64, 65, 1_000, 1_024] {
+            let flow = |tenant: u32| FlowSummary {
+                tenant: TenantNumber(5 + 3 * tenant),
+                ..FlowSummary::default()
+            };
+            let flows: Vec<_> = (0..count).map(flow).collect();
+            let whole = Summary { period: 7, depth: 9, flows: flows.clone(), ..Summary::default() };
+            let parts = whole.into_parts();
+            assert_eq!(parts.len(), (count as usize).div_ceil(PART_FLOWS_MAX).max(1));
+            let told: Vec<_> = parts.iter().flat_map(|part| part.flows.clone()).collect();
+            assert_eq!(told, flows);
+            let mut next = Some(0);
+            for one in &parts {
+                assert!(one.is_plausible() && (one.period, one.depth) == (7, 9), "{one:?}");
+                assert_eq!(usize::from(one.part.count), parts.len());
+                assert_eq!(Some(one.part.first.0), next);
+                next = one.part.last.0.checked_add(1);
+            }
+            assert_eq!(next, None, "{count}: up to the greatest number");
+        }
     }
 
     #[test]

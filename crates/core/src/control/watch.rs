@@ -176,9 +176,9 @@ mod tests {
                 ..FlowSummary::default()
             };
             let summary = Summary { period, flows: vec![flow], ..Summary::default() };
-            let known = [Known { summary, missed: 0 }];
+            let known = [Known::whole(summary, 0)];
             let now = Nanos::ZERO + Span::from_millis(100 * period);
-            !watch.note(&View { own: HostId(0), now, known: &known, has_lost: false }).is_empty()
+            !watch.note(&View { own: HostId(0), now, known: &known, lost: &[] }).is_empty()
         };
         means_ms.into_iter().map(&mut note).collect()
     }
@@ -204,13 +204,13 @@ mod tests {
                 backlogged_percent,
                 ..FlowSummary::default()
             };
-            let known = |host, flow| Known {
-                summary: Summary { host: HostId(host), flows: vec![flow], ..Summary::default() },
-                missed: 0,
+            let known = |host, flow| {
+                let host = HostId(host);
+                Known::whole(Summary { host, flows: vec![flow], ..Summary::default() }, 0)
             };
             let waits = if *asks { 100 } else { 20 };
             let known = [known(0, flow(ms / 2, waits)), known(1, flow(ms - ms / 2, 0))];
-            let view = View { own: HostId(0), now: Nanos(1), known: &known, has_lost: false };
+            let view = View { own: HostId(0), now: Nanos(1), known: &known, lost: &[] };
             watch.note(&view, Span::from_millis(200));
             !watch.below().is_empty()
         };

@@ -119,8 +119,8 @@ impl Gate {
             host: self.host,
             incarnation: self.incarnation,
             period: number,
-            depth: 0,
             flows: vec![flow],
+            ..Summary::default()
         };
         self.own = Some(summary.clone());
         Some(Word { summary, proof: self.challenges.proof(now) })
@@ -129,7 +129,7 @@ impl Gate {
     /// The life of another gate that counts here.
     fn life_of(&self, host: HostId) -> Option<u64> {
         let mut latest = self.member.peers().latest();
-        latest.find(|summary| summary.host == host).map(|summary| summary.incarnation)
+        latest.find(|(other, _)| *other == host).map(|(_, incarnation)| incarnation)
     }
 
     fn hear(&mut self, at: u64, word: &Word) -> Result<(), Refusal> {

@@ -118,8 +118,7 @@ impl Fluid {
         for (host, own) in self.hosts.iter_mut().zip(own) {
             let id = own.host;
             let known = host.peers.known(own);
-            let decision =
-                host.controller.step(&View { own: id, now, known: &known, has_lost: false });
+            let decision = host.controller.step(&View { own: id, now, known: &known, lost: &[] });
             host.slots = f64::from(decision.slots);
             unmet = decision.unmet;
         }
@@ -345,7 +344,7 @@ fn whatever_others_say_a_host_has_a_decision() {
                     let flows = flows.collect::<Vec<_>>();
                     let flows = flows.into_iter().map(|one| wild_flow(&mut prng, one)).collect();
                     let depth = u32::try_from(prng.below(300)).unwrap();
-                    Summary { host, incarnation: 1, period, depth, flows }
+                    Summary { host, incarnation: 1, period, depth, flows, ..Summary::default() }
                 };
                 for host in &hosts[1..] {
                     assert_eq!(member.hear(period, summary(*host)), Ok(()), "seed {seed}");

@@ -40,7 +40,7 @@ impl Fault {
             Refusal::Former => Some(Self::Former),
             Refusal::Ahead => Some(Self::Clock),
             Refusal::Stale => is_off.then_some(Self::Clock),
-            Refusal::Stranger | Refusal::Absurd => None,
+            Refusal::Stranger | Refusal::Absurd | Refusal::Crowded => None,
         }
     }
 
@@ -233,8 +233,8 @@ mod tests {
         assert!(said.contains("two gates have its name"), "{said}");
         assert!(because(0, Err(Refusal::Absurd)).is_some(), "nothing has changed");
         assert_eq!(because(0, Ok(())), None);
-        peer.refuse(Fault::Version(1));
+        peer.refuse(Fault::Version(2));
         let said = peer.report(Nanos(1)).refused_because.expect("a fault");
-        assert!(said.starts_with("it speaks version 1 of the exchange, this gate 2"), "{said}");
+        assert!(said.starts_with("it speaks version 2 of the exchange, this gate 3"), "{said}");
     }
 }

@@ -5,7 +5,10 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use evenkeel_core::control::name::DeviceId;
+use evenkeel_core::control::summary::Summary;
 use evenkeel_wire::exchange::recording::{Event, MAGIC, push};
+use evenkeel_wire::exchange::{Datagram, Terms};
 
 /// A recording ends at this size: some days of a few gates.
 const FILE_BYTES_MAX: u64 = 1 << 30;
@@ -34,6 +37,25 @@ impl Recorder {
         &self.path
     }
 
+    /// Writes what was decided at a device, and from which word of this gate.
+    pub(super) fn note_decision(
+        &mut self,
+        device: DeviceId,
+        terms: Terms,
+        own: Summary,
+        slots: u32,
+    ) {
+        let mut parts = own.into_parts();
+        let last = parts.pop();
+        let datagram = |summary| Datagram { device, terms, summary, ..Datagram::default() };
+        for part in parts {
+            self.note(&Event::Told { datagram: datagram(part) });
+        }
+        if let Some(last) = last {
+            self.note(&Event::Decided { slots, datagram: datagram(last) });
+        }
+    }
+
     /// Writes an event; one that does not fit any more ends the recording.
     pub(super) fn note(&mut self, event: &Event) {
         let Some(file) = &mut self.file else { return };
@@ -55,8 +77,6 @@ impl Recorder {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_core::control::name::DeviceId;
-    use evenkeel_wire::exchange::Datagram;
     use evenkeel_wire::exchange::recording::Events;
 
     use super::*;

@@ -6,7 +6,7 @@
 //!                     -> worker -> told ->       -> worker
 //! ```
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use evenkeel_core::control::Decision;
 use evenkeel_core::control::member::{Member, Outcome};
@@ -217,24 +217,23 @@ impl Seat {
 
     /// What this gate's tenants had in the last period, here and over all gates.
     fn tenants(&self, own: HostId, known: &[Known]) -> Vec<TenantReport> {
-        let flows = |of: Option<HostId>| {
-            let known = known.iter().map(|known| &known.summary);
-            known.filter(move |one| of.is_none_or(|of| of == one.host)).flat_map(|one| &one.flows)
+        let (mut all, mut sums) = (0.0, BTreeMap::<TenantNumber, [f64; 2]>::new());
+        for Known { summary, .. } in known {
+            for flow in &summary.flows {
+                let cost = flow.cost.0 as f64;
+                let [here, everywhere] = sums.entry(flow.tenant).or_default();
+                *here += if summary.host == own { cost } else { 0.0 };
+                *everywhere += cost;
+                all += cost;
+            }
+        }
+        let part = |cost: f64| if all > 0.0 { cost / all } else { 0.0 };
+        let report = |(tenant, name): (&TenantNumber, &String)| {
+            let [here, everywhere] = *sums.get(tenant)?;
+            let (tenant, part_here) = (name.clone(), part(here));
+            Some(TenantReport { tenant, part_here, part_all: part(everywhere) })
         };
-        let cost = |of, tenant: TenantNumber| -> f64 {
-            let flows = flows(of).filter(|flow| flow.tenant == tenant);
-            flows.map(|flow| flow.cost.0 as f64).sum()
-        };
-        let all: f64 = flows(None).map(|flow| flow.cost.0 as f64).sum();
-        let part = |of, tenant| if all > 0.0 { cost(of, tenant) / all } else { 0.0 };
-        let told: BTreeSet<TenantNumber> = flows(None).map(|flow| flow.tenant).collect();
-        let own_names = self.compared.names.iter().filter(|(tenant, _)| told.contains(tenant));
-        let report = |(tenant, name): (&TenantNumber, &String)| TenantReport {
-            tenant: name.clone(),
-            part_here: part(Some(own), *tenant),
-            part_all: part(None, *tenant),
-        };
-        own_names.map(report).collect()
+        self.compared.names.iter().filter_map(report).collect()
     }
 }
 
@@ -279,7 +278,7 @@ fn reason(report: &DeviceReport, missed: Option<&str>) -> String {
 }
 
 fn host(known: &Known, period: Span, name: impl Fn(HostId) -> String) -> HostReport {
-    let Known { summary, missed } = known;
+    let Known { summary, missed, .. } = known;
     let sum = |of: fn(&FlowSummary) -> u32| -> u32 {
         summary.flows.iter().map(of).fold(0, u32::saturating_add)
     };

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use evenkeel_core::control::challenge::{Challenges, Proof};
 use evenkeel_core::control::common_time::CommonTime;
-use evenkeel_core::control::loss::Words;
+use evenkeel_core::control::loss::{Taken, Words};
 use evenkeel_core::control::name::DeviceId;
 use evenkeel_core::control::pace;
 use evenkeel_core::control::peers::{AHEAD_MAX, HOSTS_MAX, Patience, PeerCounts, Refusal};
 use evenkeel_core::control::service::Service;
-use evenkeel_core::control::summary::{HostId, Summary};
+use evenkeel_core::control::summary::{HostId, PART_FLOWS_MAX, PARTS_MAX, Summary};
 use evenkeel_core::id::TenantId;
 use evenkeel_core::ticket::Cost;
 use evenkeel_core::time::{Nanos, Span};
@@ -220,8 +220,14 @@ impl Exchange {
         let is_peer = |host: HostId| self.peers.contains_key(&host);
         self.common.change(self.settings.period, is_peer);
         self.challenges.retain(is_peer);
-        self.room = self.transport.make_room(self.peers.len());
+        self.room = self.transport.make_room(self.peers.len(), self.parts());
         self.record(members);
+    }
+
+    /// In how many parts a gate of so many tenants as this one may say a word.
+    fn parts(&self) -> usize {
+        let tenants = self.seats.values().map(|seat| seat.place.tenants.len()).max();
+        tenants.unwrap_or(0).div_ceil(PART_FLOWS_MAX).clamp(1, PARTS_MAX)
     }
 
     /// Where a server passes words on, whoever has the key takes part from its first fresh word on,
@@ -300,14 +306,10 @@ impl Exchange {
                         ask(&self.workers[*worker], domain, asked);
                     }
                     Due::Decide(own) => {
-                        let told = own.clone();
+                        let told = self.recorder.is_some().then(|| own.clone());
                         let decision = Box::new(seat.decide(own).decision.clone());
-                        if let Some(recorder) = &mut self.recorder {
-                            let terms = seat.terms();
-                            let (device, summary) = (*device, told);
-                            let datagram =
-                                Datagram { device, terms, summary, ..Datagram::default() };
-                            recorder.note(&Event::Decided { slots: decision.slots, datagram });
+                        if let (Some(recorder), Some(told)) = (&mut self.recorder, told) {
+                            recorder.note_decision(*device, seat.terms(), told, decision.slots);
                         }
                         let Place { domain, server, worker, .. } = &seat.place;
                         let asked = Asked::Decide { server: *server, decision };
@@ -380,7 +382,7 @@ impl Exchange {
         let told = seat.compared.next_told();
         let mut body = Vec::new();
         wire::service::encode(&ServiceDatagram { group, service, told }, &mut body);
-        self.send(group, length, body, &proof);
+        self.send(group, length, vec![body], &proof);
     }
 
     fn tell_summary(&mut self, backend: &str, summary: Summary) {
@@ -391,27 +393,42 @@ impl Exchange {
         let summary = Summary { host: self.own, incarnation: self.incarnation.number(), ..summary };
         let now = self.clock.now();
         seat.forget(now, |host| name_of(&self.peers, host));
-        let (cost, told) = (seat.together.next_told(), seat.compared.next_told());
-        let datagram = Datagram { device, terms: seat.terms(), summary, cost, told };
-        let mut body = Vec::new();
-        wire::encode(&datagram, &mut body);
-        let length = seat.member.period();
+        let (length, terms) = (seat.member.period(), seat.terms());
+        let (mut cost, mut told) = (seat.together.next_told(), seat.compared.next_told());
         if seat.together.is_together() {
-            seat.told(datagram.summary);
+            seat.told(summary.clone());
         }
+        let body = |summary| {
+            // The first part says what else there is to say.
+            let (cost, told) = (cost.take(), told.take());
+            let mut body = Vec::new();
+            wire::encode(&Datagram { device, terms, summary, cost, told }, &mut body);
+            body
+        };
+        let bodies = summary.into_parts().into_iter().map(body).collect();
         let proof = self.challenges.proof(now);
-        self.send(device, length, body, &proof);
+        self.send(device, length, bodies, &proof);
     }
 
-    /// Sends a word of a period of this length, to each peer at its instant.
-    fn send(&mut self, device: DeviceId, length: Span, mut body: Vec<u8>, proof: &Proof) {
-        wire::proof::push(proof, &mut body);
-        let tag = self.key.tag(&body);
-        let (own, window) = (self.own, pace::window(length, self.peers.len()));
+    /// Sends a word of a period of this length in its parts, each to each peer at its instant.
+    fn send(&mut self, device: DeviceId, length: Span, bodies: Vec<Vec<u8>>, proof: &Proof) {
+        let mut proof = Some(proof);
+        let seal = |mut body: Vec<u8>| {
+            if let Some(proof) = proof.take() {
+                wire::proof::push(proof, &mut body);
+            }
+            let tag = self.key.tag(&body);
+            wire::sealed(body, tag)
+        };
+        let parts: Vec<Vec<u8>> = bodies.into_iter().map(seal).collect();
+        let (own, count) = (self.own, parts.len());
+        let window = pace::window(length, self.peers.len() * count);
         let to = self.transport.addressees(own, &self.peers).into_iter();
-        let to = to.map(|host| (pace::offset(own, host, window), host));
-        let word = wire::sealed(body, tag);
-        for host in self.departures.begin(self.clock.now(), device, word, to) {
+        let to = to.flat_map(|host| {
+            let after = move |part| pace::offset_of_part(own, host, window, (part, count));
+            (0..count).map(move |part| (after(part), host, part))
+        });
+        for host in self.departures.begin(self.clock.now(), device, parts, to) {
             if let Some(peer) = self.peers.get_mut(&host) {
                 peer.told(false);
             }
@@ -473,7 +490,8 @@ impl Exchange {
         let common_ns = self.common.ns(now);
         let Service { host, incarnation, number, period, .. } = *service;
         let skew = skew(period, common_ns / length.0);
-        let heard = Heard { device: *group, host, incarnation, number, period, length, skew };
+        let (device, parts) = (*group, 1);
+        let heard = Heard { device, host, incarnation, number, period, parts, length, skew };
         self.meet((host, incarnation), from, skew);
         let seat = self.groups.get_mut(group).expect("found above");
         let name = |host| name_of(&self.peers, host);
@@ -483,7 +501,8 @@ impl Exchange {
 
     fn hear_summary(&mut self, datagram: Datagram, from: &Origin) {
         let device = datagram.device;
-        let Summary { host, incarnation, period: number, .. } = datagram.summary;
+        let Summary { host, incarnation, period: number, part, .. } = datagram.summary;
+        let parts = part.count;
         let Some(seat) = self.seats.get(&device) else {
             return self.refused.unknown_device += 1;
         };
@@ -499,7 +518,8 @@ impl Exchange {
         let now = self.clock.now();
         let period = self.common.ns(now) / length.0;
         let skew = skew(number, period);
-        let heard = Heard { device, host, incarnation, number, period: number, length, skew };
+        let heard =
+            Heard { device, host, incarnation, number, period: number, parts, length, skew };
         self.meet((host, incarnation), from, skew);
         if let Some(recorder) = &mut self.recorder {
             recorder.note(&Event::Heard { period, datagram: datagram.clone() });
@@ -515,7 +535,7 @@ impl Exchange {
 
     /// Notes what came of a word.
     fn heard(&mut self, from: &Origin, word: &Heard, outcome: Result<(), Refusal>) {
-        let Heard { device, host, incarnation, number, length, skew, .. } = *word;
+        let Heard { device, host, incarnation, number, parts, length, skew, .. } = *word;
         if let Err(reason) = outcome {
             tracing::debug!(%from, ?reason, "a word does not count");
         }
@@ -534,7 +554,7 @@ impl Exchange {
         let Some(peer) = self.peers.get_mut(&host) else { return };
         peer.heard(now, skew, outcome);
         if outcome.is_ok() {
-            peer.loss.note(now, device, (incarnation, number), length);
+            peer.loss.note(now, device, Taken { incarnation, number, parts }, length);
         }
     }
 
@@ -590,6 +610,8 @@ struct Heard {
     /// Grows from word to word.
     number: u64,
     period: u64,
+    /// How many parts its word has.
+    parts: u8,
     /// Of a period.
     length: Span,
     /// By how many periods it is ahead of this gate.
@@ -608,7 +630,7 @@ impl Heard {
             Err(Refusal::Stranger) => {
                 is_off && matches!(from, Origin::Gate(name) if HostId::named(name) == self.host)
             }
-            Ok(()) | Err(Refusal::Absurd) => false,
+            Ok(()) | Err(Refusal::Absurd | Refusal::Crowded) => false,
         }
     }
 }
@@ -644,5 +666,6 @@ fn sum(left: PeerCounts, right: PeerCounts) -> PeerCounts {
         former: left.former + right.former,
         ahead: left.ahead + right.ahead,
         absurd: left.absurd + right.absurd,
+        crowded: left.crowded + right.crowded,
     }
 }

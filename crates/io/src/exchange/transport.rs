@@ -21,6 +21,9 @@ use super::report::{Room, ServerReport};
 use crate::built::Feature;
 use crate::gate::GateError;
 
+/// What a part of a word takes in the socket: a packet, as a rule.
+const PART_BYTES: usize = 1_500;
+
 /// What is needed to carry words, prepared so far that it cannot fail.
 #[derive(Debug)]
 pub(crate) enum Opening {
@@ -155,11 +158,12 @@ impl Transport {
         }
     }
 
-    /// Makes room for a word of each of so many peers, as far as the kernel gives it.
-    pub(super) fn make_room(&self, peers: usize) -> Option<Room> {
+    /// Makes room for a word of each of so many peers, of so many parts, as far as the kernel gives
+    /// it.
+    pub(super) fn make_room(&self, peers: usize, parts: usize) -> Option<Room> {
         match self {
             Self::Udp(socket) => {
-                let wanted_bytes = peers * DATAGRAM_BYTES_MAX;
+                let wanted_bytes = peers * (DATAGRAM_BYTES_MAX + (parts - 1) * PART_BYTES);
                 let room = room(&SockRef::from(socket), wanted_bytes);
                 room.inspect_err(|error| tracing::warn!(%error, "the room for words is unknown"))
                     .ok()

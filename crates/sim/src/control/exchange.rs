@@ -36,17 +36,17 @@ impl Cut {
     }
 }
 
-/// Summaries under way.
+/// Words under way: summaries, or what carries them.
 #[derive(Clone, Debug)]
-pub struct Exchange {
+pub struct Exchange<Word = Summary> {
     way: Way,
     cuts: Vec<Cut>,
     prng: Prng,
     sent: u64,
-    under_way: BTreeMap<(Nanos, u64), (HostId, Summary)>,
+    under_way: BTreeMap<(Nanos, u64), (HostId, Word)>,
 }
 
-impl Exchange {
+impl<Word: Clone> Exchange<Word> {
     /// Nothing is under way.
     pub fn new(way: Way, seed: u64) -> Self {
         let (cuts, under_way) = (Vec::new(), BTreeMap::new());
@@ -60,20 +60,20 @@ impl Exchange {
     }
 
     /// A host tells one other.
-    pub fn send(&mut self, now: Nanos, to: HostId, summary: &Summary) {
-        let is_cut = self.cuts.iter().any(|cut| cut.takes(now, summary.host, to));
+    pub fn send(&mut self, now: Nanos, from: HostId, to: HostId, word: &Word) {
+        let is_cut = self.cuts.iter().any(|cut| cut.takes(now, from, to));
         if is_cut || self.prng.below(1000) < self.way.lost_milli {
             return;
         }
         let copies = 1 + u64::from(self.prng.below(1000) < self.way.twice_milli);
         for _ in 0..copies {
             self.sent += 1;
-            self.under_way.insert((now + self.way.delay, self.sent), (to, summary.clone()));
+            self.under_way.insert((now + self.way.delay, self.sent), (to, word.clone()));
         }
     }
 
-    /// The next summary that has arrived by now, and for whom.
-    pub fn receive(&mut self, now: Nanos) -> Option<(HostId, Summary)> {
+    /// The next word that has arrived by now, and for whom.
+    pub fn receive(&mut self, now: Nanos) -> Option<(HostId, Word)> {
         let entry = self.under_way.first_entry()?;
         (entry.key().0 <= now).then(|| entry.remove())
     }
@@ -89,7 +89,7 @@ mod tests {
         let mut exchange = Exchange::new(way, 1);
         for period in 0..3 {
             let summary = Summary { period, ..Summary::default() };
-            exchange.send(Nanos(period), HostId(1), &summary);
+            exchange.send(Nanos(period), HostId(0), HostId(1), &summary);
         }
         assert_eq!(exchange.receive(Nanos(9)), None);
         let arrived: Vec<u64> =
@@ -104,7 +104,7 @@ mod tests {
             let mut exchange = Exchange::new(Way::default(), 1).with_cuts(vec![cut]);
             let summary = Summary { host: HostId(from), ..Summary::default() };
             [4, 5, 9].map(|at| {
-                exchange.send(Nanos(at), HostId(to), &summary);
+                exchange.send(Nanos(at), HostId(from), HostId(to), &summary);
                 exchange.receive(Nanos(at)).is_some()
             })
         };
@@ -118,7 +118,8 @@ mod tests {
     fn the_told_part_is_lost_or_repeated() {
         let way = Way { delay: Span::ZERO, lost_milli: 200, twice_milli: 100 };
         let mut exchange = Exchange::new(way, 1);
-        (0..10_000).for_each(|_| exchange.send(Nanos(0), HostId(0), &Summary::default()));
+        (0..10_000)
+            .for_each(|_| exchange.send(Nanos(0), HostId(1), HostId(0), &Summary::default()));
         let arrived = std::iter::from_fn(|| exchange.receive(Nanos(0))).count();
         assert!((8_600..9_000).contains(&arrived), "{arrived}");
     }

@@ -252,7 +252,7 @@ impl<'a, D: Device> World<'a, D> {
         for summary in &own {
             for to in (0..).zip(&self.hosts).map(|(id, _)| HostId(id)) {
                 if to != summary.host {
-                    self.exchange.send(now, to, summary);
+                    self.exchange.send(now, summary.host, to, summary);
                 }
             }
         }
@@ -263,12 +263,8 @@ impl<'a, D: Device> World<'a, D> {
         for (index, own) in own.into_iter().enumerate() {
             let id = own.host;
             let known = self.peers[index].known(own);
-            let decision = self.controllers[index].step(&View {
-                own: id,
-                now,
-                known: &known,
-                has_lost: false,
-            });
+            let decision =
+                self.controllers[index].step(&View { own: id, now, known: &known, lost: &[] });
             self.hosts[index].decide(&decision);
             if index == 0 {
                 self.records.slots.push(decision.slots);

@@ -30,8 +30,8 @@ pub fn draw(seed: u64, method: Method, length: Span) -> (Fleet, impl Device + us
     let lost_milli = [0, 0, 50, 200, 500][pick(&mut prng, 5)];
     let way = Way { delay: Span::from_millis(prng.below(40)), lost_milli, twice_milli: 20 };
     let device = Drawn::draw(&mut prng);
-    let (hosts, cuts) = (Hosts::default(), Vec::new());
-    (Fleet { gates, tenants, clients, method, hosts, length, way, cuts, seed }, device)
+    let (hosts, cuts, clocks) = (Hosts::default(), Vec::new(), Vec::new());
+    (Fleet { gates, tenants, clients, method, hosts, length, way, cuts, clocks, seed }, device)
 }
 
 fn pick(prng: &mut Prng, count: u64) -> usize {

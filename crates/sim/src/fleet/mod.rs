@@ -11,8 +11,10 @@
 //! second.
 
 mod client;
+mod clock;
 pub mod draw;
 pub mod parda;
+pub mod sites;
 mod world;
 
 use evenkeel_core::control::member::Method;
@@ -22,6 +24,7 @@ use evenkeel_core::time::Span;
 use crate::control::exchange::{Cut, Way};
 use crate::device::Device;
 pub use client::{Asks, Client};
+pub use clock::ClockFault;
 
 /// Gates and their clients. See the [module](self).
 #[derive(Clone, Debug)]
@@ -42,6 +45,8 @@ pub struct Fleet {
     pub way: Way,
     /// When some do not hear others.
     pub cuts: Vec<Cut>,
+    /// Whose wall clocks are off from when on; for each gate in the order of time.
+    pub clocks: Vec<ClockFault>,
     /// Seed of the clients and of the way.
     pub seed: u64,
 }
@@ -72,6 +77,8 @@ pub struct Second {
     pub completions: u64,
     /// What they cost, in nanoseconds.
     pub cost_ns: u64,
+    /// What requests that came in it cost.
+    pub asked_ns: u64,
     /// The sum of their response times.
     pub response: Span,
     /// The longest.
@@ -108,6 +115,7 @@ impl Record {
         seconds.iter().fold(Second::default(), |sum, second| Second {
             completions: sum.completions + second.completions,
             cost_ns: sum.cost_ns + second.cost_ns,
+            asked_ns: sum.asked_ns + second.asked_ns,
             response: sum.response + second.response,
             longest: sum.longest.max(second.longest),
             device: sum.device + second.device,

@@ -161,6 +161,7 @@ impl Setting {
             length: Span::from_secs(self.seconds),
             way: Way { delay: Span::from_millis(1), ..Way::default() },
             cuts: Vec::new(),
+            clocks: Vec::new(),
             seed: self.seed,
         };
         fleet.run(array())

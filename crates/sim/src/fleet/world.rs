@@ -1,5 +1,7 @@
 //! The run itself: events in the order of their instants.
 
+use std::rc::Rc;
+
 use evenkeel_core::control::member::{Member, Rules};
 use evenkeel_core::control::pace;
 use evenkeel_core::control::shared::{Discipline, Enforcement, SharedQueue};
@@ -12,6 +14,7 @@ use evenkeel_core::ticket::Ticket;
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::cost::CostModel;
 
+use super::clock::{Clock, LOOK_EVERY, Moment, Word};
 use super::{Fleet, Record, Second};
 use crate::control::exchange::Exchange;
 use crate::device::{Device, Op, Step};
@@ -30,10 +33,8 @@ enum Event {
     Gate(usize),
     /// A client asks.
     Ask(usize),
-    /// A period ends.
-    Close,
-    /// Words are in, and gates decide.
-    Decide,
+    /// A gate looks whether a period has ended, or words are in and it decides.
+    Look(usize),
 }
 
 struct Request {
@@ -47,8 +48,13 @@ struct Request {
 struct Gate {
     queue: SharedQueue,
     member: Member,
+    clock: Clock,
+    /// The period under way.
+    number: u64,
     /// Its own word on the period that has ended.
     own: Option<Summary>,
+    /// Its slots in thousandths.
+    slots_milli: u64,
     /// When its queue asked to be polled.
     wake: Option<Nanos>,
 }
@@ -57,14 +63,13 @@ pub(super) struct World<'a, D> {
     fleet: &'a Fleet,
     device: D,
     gates: Vec<Gate>,
-    exchange: Exchange,
+    exchange: Exchange<Word>,
     events: Events<Event>,
     /// When the device asked to be polled.
     wake: Option<Nanos>,
     requests: Vec<Option<Request>>,
     free: Vec<u32>,
     prng: Prng,
-    period: u64,
     cost: CostModel,
     record: Record,
 }
@@ -83,7 +88,6 @@ impl<'a, D: Device> World<'a, D> {
             requests: Vec::new(),
             free: Vec::new(),
             prng: Prng::new(fleet.seed),
-            period: 0,
             cost: CostModel::default(),
             record: Record { below_floor: vec![0; tenants.len()], tenants, ..Record::default() },
         }
@@ -94,19 +98,19 @@ impl<'a, D: Device> World<'a, D> {
         for (index, client) in self.fleet.clients.iter().enumerate() {
             (0..client.first()).for_each(|_| self.events.push(client.from, Event::Ask(index)));
         }
-        self.events.push(Nanos::ZERO + self.period_length(), Event::Close);
+        (0..self.gates.len()).for_each(|gate| self.events.push(Nanos::ZERO, Event::Look(gate)));
         while let Some((now, event)) = self.events.pop() {
             if now >= end {
                 break;
             }
+            self.deliver(now);
             match event {
                 Event::Device if self.wake == Some(now) => self.advance_device(now),
                 Event::Gate(gate) if self.gates[gate].wake == Some(now) => self.fill(now, gate),
                 // Something else was asked for since.
                 Event::Device | Event::Gate(_) => {}
                 Event::Ask(client) => self.ask(now, client),
-                Event::Close => self.close(now),
-                Event::Decide => self.decide(now),
+                Event::Look(gate) => self.look(now, gate),
             }
         }
         self.record
@@ -136,6 +140,8 @@ impl<'a, D: Device> World<'a, D> {
             cost: self.cost.cost(client.kind, client.size_bytes),
             cost_elsewhere: evenkeel_core::ticket::Cost(0),
         };
+        let second = usize::try_from(now.0 / SECOND.0).expect("a finite run");
+        self.record.tenants[client.tenant as usize][second].asked_ns += ticket.cost.0;
         self.requests[slot as usize] =
             Some(Request { client: index, arrival: now, sent: None, ticket });
         let gate = client.gate as usize;
@@ -202,42 +208,77 @@ impl<'a, D: Device> World<'a, D> {
         self.fill(now, gate);
     }
 
-    /// A period ends: every gate tells the others what it did.
-    fn close(&mut self, now: Nanos) {
-        self.period += 1;
-        let window = pace::window(self.period_length(), self.gates.len() - 1);
-        for gate in &mut self.gates {
-            let summary = gate.queue.summarise(now, self.period);
-            for to in (0..self.fleet.gates).map(HostId).filter(|to| *to != summary.host) {
-                let pause = pace::offset(summary.host, to, window);
-                self.exchange.send(now + pause, to, &summary);
-            }
-            gate.own = Some(summary);
+    /// Words that have come in by now are heard.
+    fn deliver(&mut self, now: Nanos) {
+        while let Some((to, word)) = self.exchange.receive(now) {
+            let Gate { clock, member, number, .. } = &mut self.gates[to.0 as usize];
+            clock.hear(now, *number, &word, member);
         }
-        let length = self.period_length();
-        self.events.push(now + Span(length.0 / 4) + window, Event::Decide);
-        self.events.push(now + length, Event::Close);
     }
 
-    fn decide(&mut self, now: Nanos) {
-        while let Some((to, summary)) = self.exchange.receive(now) {
-            // A refusal is counted by the receiver; here nobody has to hear of it.
-            _ = self.gates[to.0 as usize].member.hear(self.period, summary);
+    /// The time within which words of a period go out.
+    fn window(&self) -> Span {
+        pace::window(self.period_length(), self.gates.len() - 1)
+    }
+
+    /// A gate does what its clock asks for.
+    fn look(&mut self, now: Nanos, index: usize) {
+        let length = self.period_length();
+        let decide_after = Span(length.0 / 4) + self.window();
+        let gate = &mut self.gates[index];
+        let Moment { number, passed, is_moved } = gate.clock.look(now);
+        if is_moved {
+            // What is left of a period is none.
+            gate.number = number;
         }
-        let mut slots_milli = Vec::new();
-        for index in 0..self.gates.len() {
-            let gate = &mut self.gates[index];
-            let own = gate.own.take().expect("a period has ended at every gate");
-            let outcome = gate.member.decide(own);
-            gate.queue.decide(now, &inside(self.fleet, &outcome.decision));
-            slots_milli.push(slots(&outcome.decision));
-            if index == 0 {
-                self.record.depths.push(outcome.decision.slots_all);
-                note_floors(&mut self.record.below_floor, &outcome.decision);
+        if number != gate.number && now > Nanos::ZERO {
+            gate.number = number;
+            self.close(now, index);
+        } else if passed >= decide_after && gate.own.is_some() {
+            self.decide(now, index);
+        }
+        let gate = &mut self.gates[index];
+        gate.number = number;
+        let to_end = Span(length.0 - passed.0);
+        let to_decide = Span(decide_after.0.saturating_sub(passed.0));
+        let next = if gate.own.is_some() { to_decide.min(to_end) } else { to_end };
+        let next = if gate.clock.is_tried { next.min(LOOK_EVERY) } else { next };
+        self.events.push(now + next, Event::Look(index));
+    }
+
+    /// A period ends at a gate, which tells the others what it did.
+    fn close(&mut self, now: Nanos, index: usize) {
+        let window = self.window();
+        let gate = &mut self.gates[index];
+        let incarnation = gate.clock.incarnation;
+        let summary = Summary { incarnation, ..gate.queue.summarise(now, gate.number) };
+        gate.own = Some(summary.clone());
+        let mut proof = gate.clock.proof(now);
+        let from = summary.host;
+        for part in summary.into_parts() {
+            let word = Word { summary: Rc::new(part), proof: std::mem::take(&mut proof) };
+            for to in (0..self.fleet.gates).map(HostId).filter(|to| *to != from) {
+                let pause = pace::offset(from, to, window);
+                self.exchange.send(now + pause, from, to, &word);
             }
-            self.fill(now, index);
         }
-        self.record.slots_milli.push(slots_milli);
+    }
+
+    fn decide(&mut self, now: Nanos, index: usize) {
+        let gate = &mut self.gates[index];
+        let own = gate.own.take().expect("a period has ended");
+        let outcome = gate.member.decide(own);
+        gate.queue.decide(now, &inside(self.fleet, &outcome.decision));
+        gate.slots_milli = slots(&outcome.decision);
+        if index == 0 {
+            self.record.depths.push(outcome.decision.slots_all);
+            note_floors(&mut self.record.below_floor, &outcome.decision);
+        }
+        if index + 1 == self.gates.len() {
+            let slots_milli = self.gates.iter().map(|gate| gate.slots_milli).collect();
+            self.record.slots_milli.push(slots_milli);
+        }
+        self.fill(now, index);
     }
 }
 
@@ -286,6 +327,9 @@ impl Gate {
             queue.configure(Nanos::ZERO, TenantId(id), *share);
         }
         let members: Vec<HostId> = (0..fleet.gates).map(HostId).collect();
-        Self { queue, member: Member::new(host, &members, rules), own: None, wake: None }
+        let member = Member::new(host, &members, rules);
+        let mut clock = Clock::new(host, member.period(), &fleet.clocks);
+        let number = clock.look(Nanos::ZERO).number;
+        Self { queue, member, clock, number, own: None, slots_milli: 0, wake: None }
     }
 }

@@ -45,6 +45,7 @@ fn fleet(gates: u32, tenants: &[Share], clients: &[Client]) -> Fleet {
         length: Span::from_secs(20),
         way: Way { delay: Span::from_millis(1), ..Way::default() },
         cuts: Vec::new(),
+        clocks: Vec::new(),
         seed: 1,
     }
 }
@@ -154,6 +155,52 @@ fn a_mean_is_kept_beside_a_tenant_that_always_asks_and_nobody_starves() {
             assert!(other.longest < Span::from_millis(200), "gate {other_gate}: {other:?}");
         }
     }
+}
+
+/// A thousand tenants at two gates, each with a mean of 30 ms and 6 requests a second, beside one
+/// that always asks: their words have many parts, of which some are lost.
+#[test]
+fn means_of_a_thousand_tenants_are_kept_beside_one_that_always_asks() {
+    for lost_milli in [0, 100] {
+        let mut tenants = vec![promised(30); 1_000];
+        let asks = |tenant| Client::reads(tenant % 2, tenant, Asks::Open(6.0));
+        let mut clients: Vec<Client> = (0..1_000).map(asks).collect();
+        tenants.push(promised(200));
+        clients.extend([closed(0, 1_000, 256), closed(1, 1_000, 256)]);
+        let way = Way { delay: Span::from_millis(1), lost_milli, twice_milli: 0 };
+        let length = Span::from_secs(14);
+        let fleet = Fleet { way, length, ..fleet(2, &tenants, &clients) };
+        let record = fleet.run(server(64, 20_000));
+        let late = (0..1_000).filter(|tenant| record.sum(*tenant, 5, 14).mean_s() > 0.030);
+        assert_eq!(late.collect::<Vec<_>>(), [0; 0], "{lost_milli} of 1,000 words lost");
+        let (first, other) = (record.sum(0, 5, 14), record.sum(1_000, 5, 14));
+        assert!(first.longest < Span::from_millis(120), "{first:?}");
+        assert!(other.completions > 9 * 13_000, "{other:?}");
+    }
+}
+
+/// A thousand tenants with goals that all ask for more than they can have, at one gate of three or
+/// at all: each has its share.
+#[test]
+fn shares_of_a_thousand_tenants_with_goals_hold() {
+    let share = |tenant: u32| 1 + tenant % 3;
+    let goal = Span::from_millis(50);
+    let tenants: Vec<Share> =
+        (0..1_000).map(|one| Share { latency_goal: goal, ..tenant(share(one)) }).collect();
+    let at = |one: u32| if one % 4 == 0 { 0..3 } else { one % 3..one % 3 + 1 };
+    let clients: Vec<Client> =
+        (0..1_000).flat_map(|one| at(one).map(move |gate| closed(gate, one, 8))).collect();
+    let length = Span::from_secs(20);
+    let record = Fleet { length, ..fleet(3, &tenants, &clients) }.run(server(64, 40_000));
+    let all: u32 = (0..1_000).map(share).sum();
+    let off = |one: u32| {
+        let due = f64::from(share(one)) / f64::from(all);
+        record.part(one as usize, 5, 20) / due - 1.0
+    };
+    let worst = (0..1_000).map(off).fold(0.0, |worst: f64, off| worst.max(off.abs()));
+    assert!(worst < 0.05, "{worst:.3} of what is due");
+    let done = (0..1_000).map(|one| record.sum(one, 5, 20).completions).sum::<u64>();
+    assert!(done as f64 > 0.93 * 15.0 * 40_000.0, "{done}");
 }
 
 /// With as much to ask as the other, a target does not take the other's share.

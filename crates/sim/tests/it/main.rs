@@ -19,5 +19,6 @@ mod rate_limits;
 mod scenes;
 mod script;
 mod shares;
+mod sites;
 mod store;
 mod tiers;

@@ -4,8 +4,10 @@
 //! ```text
 //!  0        2         3       4          8        12
 //!  | "EX"   | version | flows | device   | host   | incarnation | period | terms | depth | flow ..
-//!    u16      u8        u8      u32        u32      varint        varint
+//!    u16      u8        u8      u32        u32      varint        varint   varint  varint
 //!
+//!  flows:  128 more for a part of a word; before its flows it says
+//!          parts of the word u8, first tenant u32, last tenant u32
 //!  terms:  controller + 8 x length of a period in milliseconds
 //!  flow:   tenant u32, weight, target, arrivals, completions, late, cost, device time, response
 //!          time, slot time, outstanding, queued, backlogged u8, queued age, expected
@@ -24,8 +26,9 @@
 //!
 //! Fixed fields are big-endian, varints are LEB128 in their shortest form, so that every summary
 //! has one encoding. Times are whole microseconds ([`FlowSummary::in_microseconds`]). With one flow
-//! a datagram has some 75 bytes, with [`FLOWS_MAX`] at most [`DATAGRAM_BYTES_MAX`]; up to some 30
-//! flows it fits an unfragmented packet of Ethernet.
+//! a datagram has some 75 bytes, with [`PART_FLOWS_MAX`] some 1,100, which fits an unfragmented
+//! packet of Ethernet, and at most [`DATAGRAM_BYTES_MAX`]. A gate with more tenants says a word in
+//! several datagrams, each with a tag of its own: none needs another one to be read or believed.
 //!
 //! The tag authenticates all before it. It is made and checked by whoever has the key; here it is
 //! 16 bytes behind the body ([`sealed`], [`opened`]).
@@ -48,7 +51,9 @@ use evenkeel_core::control::challenge::Proof;
 use evenkeel_core::control::member::Method;
 use evenkeel_core::control::name::{DeviceId, TenantNumber};
 use evenkeel_core::control::promise::Told;
-use evenkeel_core::control::summary::{COST_UNIT, FLOWS_MAX, FlowSummary, HostId, Summary};
+use evenkeel_core::control::summary::{
+    COST_UNIT, FlowSummary, HostId, PART_FLOWS_MAX, PARTS_MAX, Part, Summary,
+};
 use evenkeel_core::control::target::{Bounds, Target};
 use evenkeel_core::sched::GOAL_WINDOW;
 use evenkeel_core::ticket::Cost;
@@ -60,21 +65,25 @@ use varint::Varints;
 /// What every summary begins with.
 pub const MAGIC: u16 = u16::from_be_bytes(*b"EX");
 
-/// The version that is spoken here. Before 2 tenants had no names in common, and no costs were
-/// told.
-pub const VERSION: u8 = 2;
+/// The version that is spoken here. Before 3 a word was one datagram, before 2 tenants had no names
+/// in common, and no costs were told.
+pub const VERSION: u8 = 3;
 
 /// Size of the tag behind the body.
 pub const TAG_BYTES: usize = 16;
 
 /// No datagram of this version is longer.
 pub const DATAGRAM_BYTES_MAX: usize =
-    HEAD_BYTES_MAX + FLOWS_MAX * FLOW_BYTES_MAX + MORE_BYTES_MAX + TAG_BYTES;
+    HEAD_BYTES_MAX + PART_FLOWS_MAX * FLOW_BYTES_MAX + MORE_BYTES_MAX + TAG_BYTES;
 
 /// What may follow the flows.
 const MORE_BYTES_MAX: usize = array_cost::BYTES_MAX + promises::BYTES_MAX + proof::BYTES_MAX;
 
-const HEAD_BYTES_MAX: usize = HEAD_BYTES + 3 * varint::BYTES_MAX_64 + varint::BYTES_MAX_32;
+const HEAD_BYTES_MAX: usize =
+    HEAD_BYTES + 3 * varint::BYTES_MAX_64 + varint::BYTES_MAX_32 + PART_BYTES_MAX;
+
+/// A byte, and two tenants.
+const PART_BYTES_MAX: usize = 9;
 
 /// Eight counts of 32 bits, four times, a cost, a floor and a target of two times, a short number
 /// and its kind, and a byte.
@@ -163,10 +172,12 @@ pub enum Malformed {
         /// Which.
         found: u8,
     },
-    /// It tells of more tenants than a summary may.
+    /// It tells of more tenants than a datagram may.
     Flows {
         /// How many.
         found: u8,
+        /// How many it may.
+        most: usize,
     },
     /// A field lies beyond its range, or is not in its shortest form.
     Field {
@@ -186,8 +197,8 @@ impl fmt::Display for Malformed {
             Self::Version { found } => {
                 write!(f, "it is of version {found}; this gate speaks version {VERSION}")
             }
-            Self::Flows { found } => {
-                write!(f, "it tells of {found} tenants; {FLOWS_MAX} are the most")
+            Self::Flows { found, most } => {
+                write!(f, "it tells of {found} tenants; {most} are the most")
             }
             Self::Field { name } => write!(f, "its {name} is out of range"),
             Self::Trailing => write!(f, "more follows than its tenants"),
@@ -200,14 +211,22 @@ impl std::error::Error for Malformed {}
 /// Appends the body of a datagram; times are rounded down to whole microseconds.
 ///
 /// # Panics
-/// If the summary tells of more than [`FLOWS_MAX`] tenants.
+/// If the summary tells of more than [`PART_FLOWS_MAX`] tenants, or is the only part of a word and
+/// does not tell of all.
 pub fn encode(datagram: &Datagram, out: &mut Vec<u8>) {
-    let Summary { host, incarnation, period, depth, flows } = &datagram.summary;
-    Head { count: flows.len(), device: datagram.device, host: *host }.push(MAGIC, out);
+    let Summary { host, incarnation, period, depth, part, flows } = &datagram.summary;
+    assert!(flows.len() <= PART_FLOWS_MAX, "a part is bounded");
+    let is_part = part.count != 1;
+    Head { count: flows.len(), is_part, device: datagram.device, host: *host }.push(MAGIC, out);
     varint::push(out, *incarnation);
     varint::push(out, *period);
     varint::push(out, datagram.terms.number());
     varint::push(out, u64::from(*depth));
+    if is_part {
+        encode_part(*part, out);
+    } else {
+        assert_eq!(*part, Part::WHOLE, "the only part tells of all");
+    }
     for flow in flows {
         encode_flow(flow, out);
     }
@@ -230,16 +249,17 @@ pub fn decode(body: &[u8]) -> Result<Datagram, Malformed> {
 
 /// A datagram, and what follows its figures.
 fn figures(body: &[u8]) -> Result<(Datagram, Varints<'_>), Malformed> {
-    let (head, mut fields) = Head::read(body, MAGIC)?;
+    let (head, mut fields) = Head::read(body, MAGIC, PART_FLOWS_MAX)?;
     let incarnation = fields.u64("incarnation")?;
     let period = fields.u64("period")?;
     let name = "controller";
     let terms = Terms::of(fields.u64(name)?).ok_or(Malformed::Field { name })?;
     let depth = fields.u32("depth")?;
+    let part = if head.is_part { decode_part(&mut fields)? } else { Part::WHOLE };
     let flows = (0..head.count).map(|_| decode_flow(&mut fields)).collect::<Result<_, _>>()?;
     let cost = array_cost::read(&mut fields)?;
     let told = promises::read(&mut fields)?;
-    let summary = Summary { host: head.host, incarnation, period, depth, flows };
+    let summary = Summary { host: head.host, incarnation, period, depth, part, flows };
     Ok((Datagram { device: head.device, terms, summary, cost, told }, fields))
 }
 
@@ -282,6 +302,22 @@ pub fn opened(bytes: &[u8]) -> Result<(&[u8], &[u8; TAG_BYTES]), Malformed> {
         return Err(Malformed::Short);
     }
     Ok((body, tag))
+}
+
+fn encode_part(part: Part, out: &mut Vec<u8>) {
+    let Part { first, last, count } = part;
+    out.push(count);
+    out.extend(first.0.to_be_bytes());
+    out.extend(last.0.to_be_bytes());
+}
+
+fn decode_part(fields: &mut Varints<'_>) -> Result<Part, Malformed> {
+    let [count] = fields.fixed()?;
+    let (first, last) = (u32::from_be_bytes(fields.fixed()?), u32::from_be_bytes(fields.fixed()?));
+    if !(2..=PARTS_MAX).contains(&usize::from(count)) || first > last {
+        return Err(Malformed::Field { name: "part" });
+    }
+    Ok(Part { first: TenantNumber(first), last: TenantNumber(last), count })
 }
 
 fn encode_flow(flow: &FlowSummary, out: &mut Vec<u8>) {

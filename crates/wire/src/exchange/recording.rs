@@ -1,12 +1,13 @@
 //! What a gate decided from, as bytes in a file: played again, it gives the same decisions.
 //!
 //! ```text
-//! "EKEXREC2"  record ..          record: kind u8, length varint, body
+//! "EKEXREC3"  record ..          record: kind u8, length varint, body
 //!
 //! 1 seat     device u32, own u32, method u8, depth, period ns, threshold ns, count, member u32 ..
 //! 2 heard    the newest period of this gate, then a datagram's body
-//! 3 decided  the slots that followed, then the body of this gate's own
+//! 3 decided  the slots that followed, then the body of this gate's own, or of its last part
 //! 4 vouched  device u32, gate u32, incarnation: another gate has proven that it lives in this life
+//! 5 told     the body of a part of this gate's own, before the decision
 //! ```
 //!
 //! Numbers without a width are varints. A seat begins a device anew, or goes on with other rules;
@@ -23,7 +24,7 @@ use super::varint::{self, Varints};
 use super::{DATAGRAM_BYTES_MAX, Datagram, Malformed, decode, encode};
 
 /// What a recording begins with.
-pub const MAGIC: &[u8; 8] = b"EKEXREC2";
+pub const MAGIC: &[u8; 8] = b"EKEXREC3";
 
 /// No record's body is longer.
 const BODY_BYTES_MAX: u64 = (DATAGRAM_BYTES_MAX + 64 + 4 * HOSTS_MAX) as u64;
@@ -58,11 +59,16 @@ pub enum Event {
         /// Its life.
         incarnation: u64,
     },
+    /// A part of this gate's own word of a period, before that is decided upon.
+    Told {
+        /// The part.
+        datagram: Datagram,
+    },
     /// A period was decided upon.
     Decided {
         /// The slots that followed.
         slots: u32,
-        /// This gate's own word of the period.
+        /// This gate's own word of the period, or the last part of it.
         datagram: Datagram,
     },
 }
@@ -90,6 +96,10 @@ pub fn push(out: &mut Vec<u8>, event: &Event) {
                 varint::push(&mut body, number);
             }
             4
+        }
+        Event::Told { datagram } => {
+            encode(datagram, &mut body);
+            5
         }
     };
     out.push(kind);
@@ -176,6 +186,7 @@ fn event(kind: u8, mut body: Varints<'_>) -> Result<Event, Malformed> {
             body.end()?;
             Ok(Event::Vouched { device, host, incarnation })
         }
+        5 => Ok(Event::Told { datagram: decode(body.0)? }),
         _ => Err(Malformed::Field { name: "kind" }),
     }
 }
@@ -198,7 +209,8 @@ fn seat(body: &mut Varints<'_>) -> Result<Event, Malformed> {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_core::control::summary::Summary;
+    use evenkeel_core::control::name::TenantNumber;
+    use evenkeel_core::control::summary::{Part, Summary};
 
     use super::super::Terms;
     use super::*;
@@ -210,9 +222,13 @@ mod tests {
         let terms = Terms::new(Method::Drg, period);
         let datagram = Datagram { device: DeviceId(7), terms, summary, ..Datagram::default() };
         let members = vec![HostId(1), HostId(2)];
+        let part = Part { first: TenantNumber(3), last: TenantNumber(9), count: 2 };
+        let summary = Summary { part, ..datagram.summary.clone() };
+        let part = Datagram { summary, ..datagram.clone() };
         vec![
             Event::Seat { device: DeviceId(7), own: HostId(1), rules, members },
             Event::Heard { period: 8, datagram: datagram.clone() },
+            Event::Told { datagram: part },
             Event::Decided { slots: 5, datagram },
             Event::Vouched { device: DeviceId(7), host: HostId(2), incarnation: u64::MAX },
         ]
@@ -241,14 +257,14 @@ mod tests {
         assert_eq!(read(&file), Ok(events()));
         for cut in MAGIC.len()..file.len() {
             let part = read(&file[..cut]).unwrap();
-            assert!(part.len() < 4 && part[..] == events()[..part.len()]);
+            assert!(part.len() < 5 && part[..] == events()[..part.len()]);
         }
     }
 
     #[test]
     fn damage_is_refused_and_never_more_than_a_record() {
         let file = file();
-        assert_eq!(read(b"EKEXREC1"), Err(Malformed::Version { found: 1 }));
+        assert_eq!(read(b"EKEXREC2"), Err(Malformed::Version { found: 2 }));
         assert_eq!(read(b"something else"), Err(Malformed::Magic));
         for position in 0..file.len() {
             let mut damaged = file.clone();

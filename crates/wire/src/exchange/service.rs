@@ -17,7 +17,7 @@
 
 use evenkeel_core::control::name::{DeviceId, TenantName};
 use evenkeel_core::control::promise::Told;
-use evenkeel_core::control::service::Service;
+use evenkeel_core::control::service::{Service, TENANTS_MAX};
 use evenkeel_core::control::summary::COST_UNIT;
 use evenkeel_core::ticket::Cost;
 
@@ -43,10 +43,12 @@ pub struct ServiceDatagram {
 /// Appends the body of a datagram.
 ///
 /// # Panics
-/// If it tells of more than [`TENANTS_MAX`](evenkeel_core::control::service::TENANTS_MAX) tenants.
+/// If it tells of more than [`TENANTS_MAX`] tenants.
 pub fn encode(datagram: &ServiceDatagram, out: &mut Vec<u8>) {
     let Service { host, incarnation, number, period, totals } = &datagram.service;
-    Head { count: totals.len(), device: datagram.group, host: *host }.push(MAGIC, out);
+    assert!(totals.len() <= TENANTS_MAX, "a datagram is bounded");
+    let head = Head { count: totals.len(), is_part: false, device: datagram.group, host: *host };
+    head.push(MAGIC, out);
     for field in [incarnation, number, period] {
         varint::push(out, *field);
     }
@@ -61,7 +63,10 @@ pub fn encode(datagram: &ServiceDatagram, out: &mut Vec<u8>) {
 
 /// A datagram, and what follows its figures.
 pub(super) fn figures(body: &[u8]) -> Result<(ServiceDatagram, Varints<'_>), Malformed> {
-    let (head, mut fields) = Head::read(body, MAGIC)?;
+    let (head, mut fields) = Head::read(body, MAGIC, TENANTS_MAX)?;
+    if head.is_part {
+        return Err(Malformed::Field { name: "part" });
+    }
     let incarnation = fields.u64("incarnation")?;
     let number = fields.u64("number")?;
     let period = fields.u64("period")?;

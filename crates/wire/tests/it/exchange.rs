@@ -9,7 +9,9 @@ use evenkeel_core::control::array_cost::{ArrayCost, Rate};
 use evenkeel_core::control::member::Method;
 use evenkeel_core::control::name::{DeviceId, TenantNumber};
 use evenkeel_core::control::promise::{NAME_BYTES_MAX, Promise, Rates, TOLD_MAX, Told};
-use evenkeel_core::control::summary::{FLOWS_MAX, FlowSummary, HostId, Summary};
+use evenkeel_core::control::summary::{
+    FlowSummary, HostId, PART_FLOWS_MAX, PARTS_MAX, Part, Summary,
+};
 use evenkeel_core::control::target::Target;
 use evenkeel_core::sched::{Floor, Limit, Share};
 use evenkeel_core::ticket::Cost;
@@ -64,6 +66,7 @@ fn usual() -> Datagram {
         incarnation: 1_795_290_000,
         period: 17_952_900_123,
         depth: 16,
+        part: Part::WHOLE,
         flows: vec![strict, hog],
     };
     let terms = Terms::new(Method::Shares, Span::from_millis(200));
@@ -90,6 +93,15 @@ fn told() -> Datagram {
     Datagram { told: Some(Told { begins: true, promises }), ..Datagram::default() }
 }
 
+/// The second of three parts of a word.
+fn part() -> Datagram {
+    let mut datagram = usual();
+    let tenant = |flow: usize| datagram.summary.flows[flow].tenant.0;
+    let (first, last) = (tenant(0).min(tenant(1)), tenant(0).max(tenant(1)) + 7);
+    datagram.summary.part = Part { first: TenantNumber(first), last: TenantNumber(last), count: 3 };
+    datagram
+}
+
 fn percentile() -> Datagram {
     let target = Some(Target::all_but(10, Span::from_millis(50), Span::from_secs(10)));
     let flow = FlowSummary { tenant: TenantNumber(7), target, ..FlowSummary::default() };
@@ -102,6 +114,7 @@ fn shown() -> String {
         ("two tenants of a gate", usual()),
         ("a percentile, and nothing happened", percentile()),
         ("nobody", Datagram::default()),
+        ("a part of a word", part()),
         ("what requests take", cost()),
         ("what a policy says", told()),
     ];
@@ -138,6 +151,34 @@ fn a_hundred_gates_cost_each_other_less_than_a_kilobyte_per_second() {
     assert!(bytes_per_s < 1000, "{bytes_per_s}");
 }
 
+/// What a tenant of a busy gate costs in each word, and that a part of it fits a packet.
+#[test]
+fn a_part_fits_a_packet_of_ethernet() {
+    let mut datagram = usual();
+    let strict = datagram.summary.flows[0];
+    let busy = FlowSummary {
+        weight_milli: 10_000,
+        arrivals: 4_000,
+        completions: 4_000,
+        late: 200,
+        cost: Cost(200_000_000),
+        device_time: Span::from_secs(12),
+        response_time: Span::from_secs(60),
+        slot_time: Span::from_secs(12),
+        outstanding: 200,
+        queued: 900,
+        queued_age: Span::from_secs(10),
+        expected_per_s: 20_000,
+        ..strict
+    };
+    datagram.summary.part = Part { count: 32, ..Part::WHOLE };
+    for (flow, most) in [(strict, 1_100), (busy, 1_472)] {
+        datagram.summary.flows = vec![flow; PART_FLOWS_MAX];
+        let bytes = encoded(&datagram).len() + TAG_BYTES;
+        assert!(bytes <= most, "{bytes}");
+    }
+}
+
 #[test]
 fn the_largest_summary_fits_the_bound() {
     let most = FlowSummary {
@@ -163,7 +204,8 @@ fn the_largest_summary_fits_the_bound() {
         incarnation: u64::MAX,
         period: u64::MAX,
         depth: u32::MAX,
-        flows: vec![most; FLOWS_MAX],
+        part: Part { first: TenantNumber(1), last: TenantNumber(u32::MAX), count: 32 },
+        flows: vec![most; PART_FLOWS_MAX],
         ..Summary::default()
     };
     let terms = Terms { period_ms: u32::MAX, ..Terms::default() };
@@ -183,7 +225,7 @@ fn the_largest_summary_fits_the_bound() {
     let bytes = sealed(encoded(&datagram), [0; TAG_BYTES]);
     assert!(bytes.len() <= DATAGRAM_BYTES_MAX, "{}", bytes.len());
     let (body, _) = opened(&bytes).unwrap();
-    assert_eq!(decode(body).unwrap().summary.flows.len(), FLOWS_MAX);
+    assert_eq!(decode(body).unwrap().summary.flows.len(), PART_FLOWS_MAX);
 }
 
 #[test]
@@ -195,11 +237,11 @@ fn what_is_no_datagram_is_refused_with_the_reason() {
         decode(&bytes).unwrap_err()
     };
     assert_eq!(refusal(&|bytes| bytes[0] = b'e'), Malformed::Magic);
-    assert_eq!(refusal(&|bytes| bytes[2] = 1), Malformed::Version { found: 1 });
+    assert_eq!(refusal(&|bytes| bytes[2] = 2), Malformed::Version { found: 2 });
     assert_eq!(host_of(&good), Some(usual().summary.host));
     assert_eq!(host_of(&good[..11]), None);
-    assert_eq!(VERSION, 2);
-    assert_eq!(refusal(&|bytes| bytes[3] = 65), Malformed::Flows { found: 65 });
+    assert_eq!(VERSION, 3);
+    assert_eq!(refusal(&|bytes| bytes[3] = 33), Malformed::Flows { found: 33, most: 32 });
     assert_eq!(refusal(&|bytes| bytes[3] = 1), Malformed::Trailing);
     assert_eq!(refusal(&|bytes| bytes[3] = 3), Malformed::Short);
     assert_eq!(refusal(&|bytes| bytes.resize(DATAGRAM_BYTES_MAX, 0)), Malformed::Oversized);
@@ -208,6 +250,28 @@ fn what_is_no_datagram_is_refused_with_the_reason() {
     }
     assert_eq!(opened(&[0; 27]), Err(Malformed::Short));
     assert_eq!(opened(&[0; DATAGRAM_BYTES_MAX + 1]), Err(Malformed::Oversized));
+}
+
+#[test]
+fn parts_of_too_many_or_of_nobody_are_refused() {
+    let good = encoded(&part());
+    let tenants = part().summary.part.first.0.to_be_bytes();
+    let range = good.windows(4).position(|bytes| bytes == tenants).expect("it is there");
+    let refused = Err(Malformed::Field { name: "part" });
+    for (position, byte) in [(range - 1, 1), (range - 1, 33), (range - 1, 255), (range, 0xff)] {
+        let mut bytes = good.clone();
+        bytes[position] = byte;
+        assert_eq!(decode(&bytes), refused, "{position}");
+    }
+}
+
+fn any_part() -> impl Strategy<Value = Part> {
+    let count = 2..=u8::try_from(PARTS_MAX).expect("few");
+    let part = (any::<(u32, u32)>(), count).prop_map(|((one, other), count)| {
+        let (first, last) = (TenantNumber(one.min(other)), TenantNumber(one.max(other)));
+        Part { first, last, count }
+    });
+    prop_oneof![Just(Part::WHOLE), part]
 }
 
 fn target() -> impl Strategy<Value = Option<Target>> {
@@ -292,13 +356,14 @@ proptest! {
         incarnation in any::<u64>(),
         period in any::<u64>(),
         (depth, period_ms) in any::<(u32, u32)>(),
-        flows in proptest::collection::vec(flow(), 0..=FLOWS_MAX),
+        part in any_part(),
+        flows in proptest::collection::vec(flow(), 0..=PART_FLOWS_MAX),
         cost in proptest::option::of(any_array_cost()),
         told in proptest::option::of(any_told()),
     ) {
         let (host, device) = (HostId(host), DeviceId(device));
         let terms = Terms { method: Method::Parda, period_ms };
-        let summary = Summary { host, incarnation, period, depth, flows };
+        let summary = Summary { host, incarnation, period, depth, part, flows };
         let written = Datagram { device, terms, summary, cost, told };
         let bytes = encoded(&written);
         let read = decode(&bytes).unwrap();
@@ -318,7 +383,7 @@ proptest! {
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
     ) {
         if is_framed {
-            bytes = encoded(&Datagram { cost: cost().cost, told: told().told, ..usual() });
+            bytes = encoded(&Datagram { cost: cost().cost, told: told().told, ..part() });
             for (index, byte) in changes {
                 let position = index.index(bytes.len());
                 bytes[position] = byte;

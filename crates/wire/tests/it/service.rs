@@ -45,7 +45,7 @@ fn datagrams_are_the_bytes_that_other_gates_know() {
     let hex: Vec<String> = encoded(&usual()).iter().map(|byte| format!("{byte:02x}")).collect();
     let lines: Vec<String> = hex.chunks(16).map(|line| line.join(" ")).collect();
     let expected = [
-        "45 53 02 02 2d e7 20 98 be 05 64 0f 90 e7 87 d8",
+        "45 53 03 02 2d e7 20 98 be 05 64 0f 90 e7 87 d8",
         "06 80 de 34 9b 88 ce f0 42 08 91 4e 07 b5 3b a1",
         "e3 c0 a7 91 a9 ba 02 8f 75 c6 1d fd 19 09 3f f8",
         "fa 05",
@@ -82,7 +82,7 @@ fn what_is_no_datagram_is_refused_with_the_reason() {
     };
     assert_eq!(refusal(&|bytes| bytes[0] = b'e'), Malformed::Magic);
     assert_eq!(refusal(&|bytes| bytes[2] = 1), Malformed::Version { found: 1 });
-    assert_eq!(refusal(&|bytes| bytes[3] = 65), Malformed::Flows { found: 65 });
+    assert_eq!(refusal(&|bytes| bytes[3] = 65), Malformed::Flows { found: 65, most: 64 });
     let questions = Malformed::Field { name: "number of questions" };
     assert_eq!(refusal(&|bytes| bytes[3] = 1), questions);
     assert_eq!(refusal(&|bytes| bytes[3] = 3), Malformed::Short);

@@ -6,7 +6,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use evenkeel_core::control::name::TenantNumber;
 use evenkeel_core::control::pace;
+use evenkeel_core::control::summary::FlowSummary;
+use evenkeel_core::control::target::Target;
+use evenkeel_core::ticket::Cost;
+use evenkeel_wire::exchange::{Word, opened};
 use ring::hmac;
 
 use super::*;
@@ -94,24 +99,92 @@ fn words_that_are_lost_are_shown_by_gate_and_in_all() {
     assert!(shown.contains("words in the last minute"), "{shown}");
 }
 
-/// The words of a period that so many gates send to one, in the order of their instants.
-fn words_of_a_period(hosts: &[HostId], own: HostId, period: u64) -> Vec<(Span, Vec<u8>)> {
+/// The parts of the words of a period that so many gates with so many tenants send to one, in the
+/// order of their instants.
+fn words_of_a_period(
+    hosts: &[HostId],
+    own: HostId,
+    (method, tenants): (Method, u32),
+    period: u64,
+) -> Vec<(Span, Vec<u8>)> {
     let key = hmac::Key::new(hmac::HMAC_SHA256, b"a key that all gates of this test have");
     let length = Span::from_millis(200);
-    let window = pace::window(length, hosts.len());
-    let word = |host: &HostId| {
-        let summary = Summary { host: *host, incarnation: 1, period, ..Summary::default() };
-        let device = DeviceId::named("test", "array");
-        let terms = Terms::new(Method::Slack, length);
-        let mut body = Vec::new();
-        encode(&Datagram { device, terms, summary, ..Datagram::default() }, &mut body);
-        let tag = hmac::sign(&key, &body);
-        let tag = *tag.as_ref().first_chunk().expect("a tag has more bytes");
-        (pace::offset(*host, own, window), sealed(body, tag))
-    };
-    let mut words: Vec<_> = hosts.iter().map(word).collect();
+    let mut words = Vec::new();
+    for host in hosts {
+        let flows = (0..tenants).map(busy).collect();
+        let summary = Summary { host: *host, incarnation: 1, period, flows, ..Summary::default() };
+        let parts = summary.into_parts();
+        let (count, window) = (parts.len(), pace::window(length, hosts.len() * parts.len()));
+        for (part, summary) in parts.into_iter().enumerate() {
+            let device = DeviceId::named("test", "array");
+            let terms = Terms::new(method, length);
+            let mut body = Vec::new();
+            encode(&Datagram { device, terms, summary, ..Datagram::default() }, &mut body);
+            let tag = hmac::sign(&key, &body);
+            let tag = *tag.as_ref().first_chunk().expect("a tag has more bytes");
+            let after = pace::offset_of_part(*host, own, window, (part, count));
+            words.push((after, sealed(body, tag)));
+        }
+    }
     words.sort_unstable();
     words
+}
+
+/// A fifth of a second of a tenant with a goal that has done something.
+fn busy(tenant: u32) -> FlowSummary {
+    FlowSummary {
+        tenant: TenantNumber(tenant * 4_000_000),
+        weight_milli: 1_000,
+        target: Some(Target::mean(Span::from_millis(20), Span::from_secs(1))),
+        arrivals: 4,
+        completions: 4,
+        cost: Cost(560_000),
+        device_time: Span::from_millis(12),
+        response_time: Span::from_millis(40),
+        slot_time: Span::from_millis(12),
+        outstanding: 1,
+        expected_per_s: 20,
+        ..FlowSummary::default()
+    }
+}
+
+/// Sends words of gates to one, each at its instant in its period, for so many periods; how many
+/// bytes those are.
+fn speak(hosts: &[HostId], to: &str, (method, tenants): (Method, u32), periods: u32) -> usize {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let now_ms = || {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+        u64::try_from(since.as_millis()).expect("not that late")
+    };
+    let mut bytes = 0;
+    for _ in 0..periods {
+        // Their words take a while to be made.
+        let period = now_ms() / 200 + 2;
+        let words = words_of_a_period(hosts, HostId::named(to), (method, tenants), period);
+        std::thread::sleep(Duration::from_millis((period * 200).saturating_sub(now_ms())));
+        let begun = Instant::now();
+        for (after, word) in words {
+            let wait = Duration::from_nanos(after.0).saturating_sub(begun.elapsed());
+            if wait > Duration::from_millis(1) {
+                std::thread::sleep(wait);
+            }
+            bytes += socket.send_to(&word, to).expect("loopback takes it");
+        }
+    }
+    bytes
+}
+
+/// Datagrams of other gates that a gate has taken.
+fn taken(gate: &Gate) -> u64 {
+    let status = gate.status();
+    let peers = status["exchange"]["peers"].as_array().expect("peers").clone();
+    let count = |peer: &Value, what: &str| peer[what].as_u64().expect("a count");
+    peers.iter().map(|peer| count(peer, "received") - count(peer, "refused")).sum()
+}
+
+/// Addresses where nobody listens, all on this machine.
+fn nobodies(count: u32) -> Vec<String> {
+    (0..count).map(|gate| format!("127.1.{}.{}:9", gate / 250, 1 + gate % 250)).collect()
 }
 
 /// A thousand gates that all speak in one period: their words come at instants of their own, and
@@ -121,39 +194,115 @@ fn the_words_of_a_thousand_gates_all_come_in() {
     needs!("nbdkit");
     let scratch = Scratch::new();
     let (_server, uri) = pipe(&scratch);
-    // Addresses where nobody listens, all on this machine.
-    let address = |gate: u32| format!("127.1.{}.{}:9", gate / 250, 1 + gate % 250);
-    let names: Vec<String> = (0..1_000).map(address).collect();
+    let names = nobodies(1_000);
     let own = free_address();
     let gate = Gate::start(&scratch, &policy(&scratch, &uri, &own, &names, ""));
     let hosts: Vec<HostId> = names.iter().map(|name| HostId::named(name)).collect();
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-    let now_ms = || {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
-        u64::try_from(since.as_millis()).expect("not that late")
-    };
-    for _ in 0..10 {
-        let period = now_ms() / 200 + 1;
-        let words = words_of_a_period(&hosts, HostId::named(&own), period);
-        std::thread::sleep(Duration::from_millis((period * 200).saturating_sub(now_ms())));
-        let begun = Instant::now();
-        for (after, word) in words {
-            let wait = Duration::from_nanos(after.0).saturating_sub(begun.elapsed());
-            if wait > Duration::from_millis(1) {
-                std::thread::sleep(wait);
-            }
-            socket.send_to(&word, &own).expect("loopback takes it");
+    speak(&hosts, &own, (Method::Slack, 0), 10);
+    assert_eq!(taken(&gate), 10_000, "{}", gate.status()["exchange"]["refused"]);
+    assert_eq!(gate.status()["exchange"]["lost_last_minute"], 0);
+}
+
+/// Ticks of the processor that a process has had, a hundredth of a second each.
+fn ticks(gate: &Gate) -> u64 {
+    let stat =
+        std::fs::read_to_string(format!("/proc/{}/stat", gate.process.id())).expect("it runs");
+    let fields = stat.rsplit_once(')').expect("a name").1.split_ascii_whitespace();
+    fields.skip(11).take(2).map(|field| field.parse::<u64>().expect("a number")).sum()
+}
+
+/// Fifty gates that each have something to tell of a thousand tenants with goals: all parts are
+/// taken, and the gate decides by all of them.
+#[test]
+fn the_words_of_fifty_gates_of_a_thousand_tenants_all_come_in() {
+    needs!("nbdkit");
+    let scratch = Scratch::new();
+    let (_server, uri) = pipe(&scratch);
+    let (names, own) = (nobodies(49), free_address());
+    let meeting = format!("listen = \"{own}\"\npeers = {names:?}\n");
+    let gate = Gate::start(&scratch, &policy_of_a_thousand(&scratch, &uri, &meeting));
+    let hosts: Vec<HostId> = names.iter().map(|name| HostId::named(name)).collect();
+    let (begun, before) = (Instant::now(), ticks(&gate));
+    let bytes = speak(&hosts, &own, (Method::Shares, 1_000), 10);
+    let (took, used) = (begun.elapsed(), ticks(&gate) - before);
+    let status = gate.status();
+    assert_eq!(taken(&gate), 10 * 49 * 32, "{}", status["exchange"]["refused"]);
+    let device = &status["exchange"]["devices"][0];
+    assert_eq!(device["gates"].as_array().map(Vec::len), Some(50), "{}", device["reason"]);
+    let memory = gate.resident_bytes() >> 20;
+    println!("{used} ticks in {took:?} for ten words of each, {bytes} bytes; {memory} MiB");
+}
+
+/// The policy of one of two gates before `server`, with a thousand tenants with goals, the first
+/// forty of which have an export.
+fn policy_of_a_thousand(scratch: &Scratch, server: &str, meeting: &str) -> String {
+    std::fs::write(scratch.join("exchange.key"), "a key that all gates of this test have")
+        .expect("write the key");
+    let mut policy = format!(
+        "mode = \"enforce\"\n[[backend]]\nname = \"array\"\nupstream = \"{server}\"\n\
+         control = \"shares\"\n[exchange]\nname = \"test\"\n{meeting}key = \"exchange.key\"\n\
+         record = \"exchange.rec\"\n"
+    );
+    for tenant in 0..1_000 {
+        if tenant < 40 {
+            policy += &format!("[[export]]\nname = \"t{tenant}\"\nsource = \"\"\n");
         }
+        policy += &format!(
+            "[[tenant]]\nname = \"t{tenant}\"\nmatch = {{ export = \"t{tenant}\" }}\n\
+             latency = \"200 ms\"\n"
+        );
     }
-    let exchange = &gate.status()["exchange"];
-    let taken: u64 = exchange["peers"]
-        .as_array()
-        .expect("peers")
-        .iter()
-        .map(|peer| {
-            peer["received"].as_u64().expect("a count") - peer["refused"].as_u64().expect("a count")
-        })
-        .sum();
-    assert_eq!(taken, 10_000, "{}", exchange["refused"]);
-    assert_eq!(exchange["lost_last_minute"], 0);
+    policy
+}
+
+/// Of forty tenants that have asked lately a gate with a thousand tells in two datagrams: the other
+/// takes both, once, and knows of all forty.
+#[test]
+fn many_tenants_with_goals_are_told_of_in_parts() {
+    needs!("nbdkit");
+    let (scratch, other) = (Scratch::new(), Scratch::new());
+    let (_server, uri) = pipe(&scratch);
+    let (relay, listen) = (Relay::new(), free_address());
+    let all = [free_address(), relay.address.to_string()];
+    let meeting = format!("listen = \"{}\"\npeers = {all:?}\n", all[0]);
+    let _one = Gate::start(&scratch, &policy_of_a_thousand(&scratch, &uri, &meeting));
+    std::thread::scope(|scope| {
+        let _ending = relay.until_dropped();
+        scope.spawn(|| relay.run(&listen));
+        let meeting = format!("listen = \"{listen}\"\nown = \"{}\"\npeers = {all:?}\n", all[1]);
+        let two = Gate::start(&other, &policy_of_a_thousand(&other, &uri, &meeting));
+        wait_for_gates(&two, 2);
+        let four = |first: u32| {
+            std::thread::scope(|scope| {
+                for tenant in first..first + 4 {
+                    let (scratch, export) = (&scratch, format!("t{tenant}"));
+                    scope.spawn(move || bench_of(scratch, &export, "--depth 2 --runtime 300ms"));
+                }
+            });
+        };
+        (0..10).for_each(|round| four(4 * round));
+        wait_for("all forty to be known", || {
+            let status = two.status();
+            let tenants = status["exchange"]["devices"][0]["tenants"].as_array()?.len();
+            (tenants == 40).then_some(())
+        });
+        let peer = two.status()["exchange"]["peers"][0].clone();
+        assert_eq!(peer["refused"], 0, "{peer}");
+        let seen = relay.seen.lock().expect("nobody panics");
+        let parts = seen.iter().filter_map(|word| {
+            let (body, _) = opened(word).ok()?;
+            Some(decode_word(body)?.part.count)
+        });
+        assert_eq!(parts.max(), Some(2));
+    });
+    let replayed = process::run(scratch.path(), EVENKEEL, &["exchange", "exchange.rec", "--json"]);
+    let replayed: Value = serde_json::from_str(&replayed).expect("a document");
+    assert_eq!(replayed[0]["otherwise"], 0, "{replayed}");
+}
+
+fn decode_word(body: &[u8]) -> Option<Summary> {
+    match evenkeel_wire::exchange::read(body).ok()? {
+        (Word::Summary(datagram), _) => Some(datagram.summary),
+        (Word::Service(_), _) => None,
+    }
 }

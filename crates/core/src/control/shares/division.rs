@@ -28,7 +28,7 @@
 //!   rates due 0.75 | 0.083 each           slots 6.67, 0.67, 0.67
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::control::name::TenantNumber;
 use crate::control::summary::{FlowId, HostId};
@@ -250,12 +250,13 @@ fn ratios(flows: &[Flow], mean: f64) -> Vec<f64> {
 
 /// The flows of each tenant. Several that a host tells of as one are known there alone.
 fn tenants(flows: &[Flow]) -> Vec<Vec<usize>> {
-    let mut tenants: BTreeMap<(TenantNumber, Option<HostId>), Vec<usize>> = BTreeMap::new();
-    for (index, Flow { id, .. }) in flows.iter().enumerate() {
-        let host = (id.tenant == TenantNumber::SEVERAL).then_some(id.host);
-        tenants.entry((id.tenant, host)).or_default().push(index);
-    }
-    tenants.into_values().collect()
+    let whose = |index: &usize| {
+        let id = flows[*index].id;
+        (id.tenant, (id.tenant == TenantNumber::SEVERAL).then_some(id.host))
+    };
+    let mut by_tenant: Vec<usize> = (0..flows.len()).collect();
+    by_tenant.sort_by_key(whose);
+    by_tenant.chunk_by(|one, next| whose(one) == whose(next)).map(<[usize]>::to_vec).collect()
 }
 
 #[cfg(test)]

@@ -32,12 +32,10 @@
 mod division;
 mod fill;
 mod limit;
-
-use std::collections::BTreeMap;
+mod told;
 
 use super::latency::Estimator;
 use super::order::Order;
-use super::peers::Known;
 use super::summary::{FlowId, FlowSummary};
 use super::watch::{FloorWatch, Watch};
 use super::{Controller, Decision, Division, Due, View};
@@ -45,6 +43,7 @@ use crate::sched::depth::periods::{Period, PeriodicDepth};
 use crate::ticket::Cost;
 use crate::time::Span;
 use division::{Divided, Flow, divide};
+use told::{Lately, Sums, Told};
 
 /// How it decides.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -69,6 +68,9 @@ impl Default for SharesOptions {
 /// host gets, more than its slots do.
 const DEPTH_MIN: u32 = 4;
 
+/// So much of what all do has to be told for it to be said who is below a floor.
+const FLOORS_TOLD: f64 = 0.9;
+
 /// Memory of what flows do.
 const MEMORY_S: f64 = 0.5;
 
@@ -81,10 +83,6 @@ const SETTLED: u32 = 2;
 
 /// The depth counts as full from this part of it on.
 const FULL: f64 = 0.85;
-
-/// Clients that always ask have as many at the device at the end of a period as in the mean of it,
-/// within this part.
-const STEADY: f64 = 0.02;
 
 /// What is given to a host that uses little is this part of an equal part of the depth at least, so
 /// that whoever begins there has something until the next step.
@@ -104,7 +102,9 @@ const WHOLE: f64 = 1e8;
 #[derive(Clone, Debug)]
 pub struct Shares {
     options: SharesOptions,
-    flows: BTreeMap<FlowId, Flow>,
+    /// By flow, in order.
+    flows: Vec<Flow>,
+    told: Told,
     estimator: Estimator,
     watch: Watch,
     floors: FloorWatch,
@@ -116,23 +116,13 @@ pub struct Shares {
     trim: f64,
 }
 
-/// What all hosts did in a period.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sums {
-    slot_time_s: f64,
-    completions: u64,
-    work: u64,
-    outstanding: u64,
-    queued: u64,
-    is_backlogged: bool,
-}
-
 impl Shares {
     /// A controller that has seen nothing yet.
     pub fn new(options: SharesOptions) -> Self {
         Self {
             options,
-            flows: BTreeMap::new(),
+            flows: Vec::new(),
+            told: Told::default(),
             estimator: Estimator::default(),
             watch: Watch::default(),
             floors: FloorWatch::default(),
@@ -144,22 +134,30 @@ impl Shares {
     }
 
     /// Takes a period in, smoothed over [`MEMORY_S`]. Hosts of which nothing new was heard are
-    /// taken to go on as they did.
-    fn note_flows(&mut self, view: &View<'_>, period_s: f64) {
+    /// taken to go on as they did. Says what those did before of which something was.
+    fn note_flows(&mut self, view: &View<'_>, period_s: f64) -> Lately {
         let part = period_s / (period_s + MEMORY_S);
         let before = std::mem::take(&mut self.flows);
-        for Known { summary, missed } in view.known {
-            for told in &summary.flows {
-                let id = FlowId { host: summary.host, tenant: told.tenant };
+        let mut before = before.into_iter().peekable();
+        let mut lately = Lately::default();
+        for known in view.known {
+            for (index, told) in known.summary.flows.iter().enumerate() {
+                let id = FlowId { host: known.summary.host, tenant: told.tenant };
+                while before.next_if(|flow| flow.id < id).is_some() {}
                 let seen = seen(id, told, period_s);
-                let flow = match before.get(&id) {
-                    Some(before) if *missed > 0 => *before,
+                let before = before.next_if(|flow| flow.id == id);
+                let rate = before.map_or(0.0, |before| before.rate);
+                let is_news = known.is_news_of(index);
+                lately.all += rate;
+                lately.told += if is_news { rate } else { 0.0 };
+                self.flows.push(match before {
+                    Some(before) if !is_news => before,
                     Some(before) => before.towards(seen, part),
                     None => seen,
-                };
-                self.flows.insert(id, flow);
+                });
             }
         }
+        lately
     }
 
     /// The depth that the strictest target leaves; infinite without one that can be kept.
@@ -178,34 +176,33 @@ impl Shares {
     }
 
     /// Decides the depth, and goes on with the search where this host leads it.
-    fn find_depth(&mut self, view: &View<'_>, sums: &Sums, bound: f64) {
+    fn find_depth(&mut self, view: &View<'_>, sums: &Sums, is_told: bool, bound: f64) {
         let length = self.options.period;
         // Who only looks tells no depth, and leads nobody. Neither does who has just started: what
         // the others have found goes on.
         let leader = view.known.iter().map(|known| &known.summary).find(|one| one.depth > 0);
         let is_led = leader.is_some_and(|leader| leader.host != view.own);
-        let has_lost = view.has_lost || view.known.iter().any(|known| known.missed > 0);
-        if has_lost && !is_led {
+        if !is_told && !is_led {
             self.search.pause(view.now);
         }
         // What is tried ends at once where not all can follow.
-        let told = leader.filter(|_| is_led || !has_lost).map_or(0, |summary| summary.depth);
+        let told = leader.filter(|_| is_led || is_told).map_or(0, |summary| summary.depth);
         let depth = if told > 0 { told } else { self.search.depth() };
         self.steps = if depth == self.depth { self.steps.saturating_add(1) } else { 0 };
         self.depth = depth;
         if is_led {
             return self.search.follow(depth);
         }
-        if has_lost {
+        if !is_told {
             return;
         }
         let in_use = sums.slot_time_s / length.as_secs_f64();
         let is_full = sums.is_backlogged && in_use >= FULL * f64::from(depth);
-        let asked = sums.steady(in_use).filter(|asked| *asked < depth);
+        let asked = sums.asked.filter(|asked| *asked < depth);
         let tells = is_full || asked.is_some();
         if tells && self.steps >= SETTLED && bound > f64::from(depth) {
-            let Sums { work, completions, .. } = *sums;
-            let period = Period { length, work: Cost(work), completions, asked };
+            let (work, completions) = (Cost(count(sums.work)), count(sums.completions));
+            let period = Period { length, work, completions, asked };
             self.search.note(view.now, period);
         } else {
             self.search.skip(view.now);
@@ -274,9 +271,14 @@ fn ppm(part: f64) -> u32 {
 }
 
 /// A cost in seconds.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
 fn cost(seconds: f64) -> Cost {
-    Cost((seconds * 1e9) as u64)
+    Cost(count(seconds * 1e9))
+}
+
+/// A whole number.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+fn count(number: f64) -> u64 {
+    number as u64
 }
 
 /// Thousandths, at least one.
@@ -311,29 +313,6 @@ fn seen(id: FlowId, summary: &FlowSummary, period_s: f64) -> Flow {
     }
 }
 
-impl Sums {
-    fn of(view: &View<'_>) -> Self {
-        let mut sums = Self::default();
-        for (_, flow) in view.flows() {
-            sums.slot_time_s += flow.slot_time.as_secs_f64();
-            sums.completions += u64::from(flow.completions);
-            sums.outstanding += u64::from(flow.outstanding);
-            sums.queued += u64::from(flow.queued);
-            sums.work = sums.work.saturating_add(flow.cost.0);
-            sums.is_backlogged |= flow.backlogged_percent >= 50;
-        }
-        sums
-    }
-
-    /// What the clients ask for, if they had all of it at the device throughout the period.
-    fn steady(&self, in_use: f64) -> Option<u32> {
-        let outstanding = self.outstanding as f64;
-        let is_steady = (outstanding - in_use).abs() <= STEADY * outstanding;
-        let asked = u32::try_from(self.outstanding).ok().filter(|asked| *asked > 0);
-        asked.filter(|_| self.queued == 0 && is_steady)
-    }
-}
-
 impl Controller for Shares {
     fn period(&self) -> Span {
         self.options.period
@@ -342,21 +321,24 @@ impl Controller for Shares {
     fn step(&mut self, view: &View<'_>) -> Decision {
         let unmet = self.watch.note(view);
         let period_s = self.options.period.as_secs_f64();
-        let sums = Sums::of(view);
-        self.note_flows(view, period_s);
-        let is_whole = view.known.iter().all(|known| known.missed == 0);
-        if is_whole {
+        let lately = self.note_flows(view, period_s);
+        let told = self.told.note(view, &self.flows, lately);
+        let sums = Sums::of(view, period_s, told);
+        let is_told = told.is_some();
+        if told.is_some_and(|part| part >= FLOORS_TOLD) {
             self.floors.note(view, self.options.period);
-            self.estimator.note(period_s, sums.slot_time_s, sums.completions as f64);
+        }
+        if is_told {
+            self.estimator.note(period_s, sums.slot_time_s, sums.completions);
         }
         let bound = self.depth_of_targets(view);
-        self.find_depth(view, &sums, bound);
+        self.find_depth(view, &sums, is_told, bound);
         let slots_all = f64::from(self.depth).min(bound);
-        let flows: Vec<Flow> = self.flows.values().copied().collect();
+        let flows = std::mem::take(&mut self.flows);
         let all = slots_all * (1.0 + self.trim);
         let division = match divide(&flows, all) {
             Some(divided) => {
-                if is_whole {
+                if is_told {
                     let in_use = sums.slot_time_s / period_s;
                     self.adjust_trim(slots_all, in_use, divided.level.is_some());
                 }
@@ -370,6 +352,7 @@ impl Controller for Shares {
                 ..Division::default()
             },
         };
+        self.flows = flows;
         let slots = u32::try_from(division.slots_milli.div_ceil(1000)).unwrap_or(u32::MAX);
         Decision {
             slots,
@@ -383,6 +366,7 @@ impl Controller for Shares {
 
 #[cfg(test)]
 mod tests {
+    use super::super::peers::Known;
     use super::super::summary::{HostId, Summary};
     use super::*;
     use crate::time::Nanos;
@@ -400,12 +384,12 @@ mod tests {
         };
         let summary =
             Summary { host: HostId(host), depth, flows: vec![flow], ..Summary::default() };
-        Known { summary, missed: 0 }
+        Known::whole(summary, 0)
     }
 
     /// The depth that a host has in force, and what it tells the others.
     fn depths(shares: &mut Shares, known: &[Known]) -> (u32, u32) {
-        let view = View { own: HostId(0), now: Nanos::ZERO, known, has_lost: false };
+        let view = View { own: HostId(0), now: Nanos::ZERO, known, lost: &[] };
         let decision = shares.step(&view);
         (decision.slots_all, decision.division.map_or(0, |division| division.depth_next))
     }

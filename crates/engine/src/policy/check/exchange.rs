@@ -60,13 +60,32 @@ pub(super) fn check(policy: &Policy, found: &mut Findings) {
         }
     }
     check_devices(policy, exchange, found);
+    check_goals(policy, found);
+}
+
+/// The most tenants with a goal before a backend that another controller than `shares` divides:
+/// they are there to be compared with, and look at each tenant with each request.
+const GOALS_MAX_OTHERWISE: usize = 63;
+
+/// What a gate says of its tenants is bounded.
+fn check_goals(policy: &Policy, found: &mut Findings) {
     let strict = policy.tenants.iter().filter(|tenant| Tenant::has_goal(tenant)).count();
     if strict >= FLOWS_MAX {
         found.error(
             at(""),
-            format!("{strict} tenants with a latency goal; a summary tells of {FLOWS_MAX} tenants"),
-            "use at most 63 tenants with a goal at a gate",
+            format!("{strict} tenants with a latency goal; a word tells of {FLOWS_MAX} tenants"),
+            "use at most 1023 tenants with a goal at a gate",
         );
+    } else if strict > GOALS_MAX_OTHERWISE {
+        for (index, backend) in policy.exchanged_backends() {
+            let method = backend.scheduling.control.method();
+            let Some(method) = method.filter(|method| *method != Method::Shares) else { continue };
+            found.error(
+                at_backend(index, "scheduling.control"),
+                format!("{strict} tenants with a latency goal under {}", method.name()),
+                "use `control = \"shares\"`, or at most 63 tenants with a goal at a gate",
+            );
+        }
     }
 }
 

@@ -53,6 +53,41 @@ fn a_shared_backend_keeps_goals_and_needs_somebody_to_share_with() {
     });
 }
 
+/// A thousand goals at a gate, whose word tells of 1,024 tenants; those that are there to be
+/// compared with take 63.
+#[test]
+fn goals_of_many_tenants_are_taken_up_to_what_a_word_tells() {
+    let with = |count: usize, method: Method| {
+        move |p: &mut Policy| {
+            shared(p);
+            p.backends[1].scheduling.control = Control::By(method);
+            let strict = Share { latency_goal: Span::from_millis(20), ..p.tenants[1].share };
+            let tenant = |one| Tenant {
+                name: format!("strict-{one}"),
+                share: strict,
+                ..p.tenants[1].clone()
+            };
+            let tenants: Vec<Tenant> = (0..count).map(tenant).collect();
+            p.tenants.extend(tenants);
+        }
+    };
+    let about_goals = |count, method| {
+        let mut about = problems(with(count, method)).into_iter();
+        about.find(|(place, ..)| matches!(place, Place::Exchange { field: "" }))
+    };
+    let at_control = at_backend("scheduling.control");
+    for method in Method::ALL {
+        let found = |count| {
+            let found = problems(with(count, method)).into_iter();
+            found.filter(|one| (one.0, one.1) == (at_control, Severity::Error)).count()
+        };
+        let is_shares = method == Method::Shares;
+        assert_eq!((found(63), found(64)), (0, usize::from(!is_shares)), "{}", method.name());
+        assert!(about_goals(1_024, method).is_some(), "{}", method.name());
+        assert!(about_goals(1_000, method).is_none(), "{}", method.name());
+    }
+}
+
 #[test]
 fn shares_that_a_control_does_not_hold_are_said() {
     let control = at_backend("scheduling.control");
