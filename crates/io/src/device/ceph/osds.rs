@@ -18,6 +18,12 @@ use evenkeel_core::place::rados::group_of;
 use crate::rados::{GroupStatus, OsdStatus, OsdUse, PoolFull, PoolStatus};
 use crate::report::{OsdReport, OsdStanding};
 
+/// The groups of a pool that nobody serves, as far as is known.
+fn unserved_of(status: &PoolStatus) -> BTreeSet<usize> {
+    let groups = status.groups.iter().enumerate();
+    groups.filter(|(_, group)| group.is_known && !group.is_served).map(|(at, _)| at).collect()
+}
+
 /// Most OSDs that are told one by one, those with the lowest numbers.
 const TOLD_MAX: usize = 1024;
 
@@ -29,20 +35,27 @@ const NAMED_MAX: usize = 8;
 pub(super) struct Osds {
     status: PoolStatus,
     uses: BTreeMap<ServerId, OsdUse>,
+    /// Groups that nobody has served for two looks in a row. One that peers for a moment holds
+    /// nothing up; where a request waits, the next look comes at once.
+    unserved: BTreeSet<usize>,
     /// Those that have acted for a group of the pool and are still in.
     members: BTreeSet<ServerId>,
 }
 
 impl Osds {
     pub(super) fn new(status: PoolStatus) -> Self {
-        let mut osds = Self { status, uses: BTreeMap::new(), members: BTreeSet::new() };
+        let unserved = unserved_of(&status);
+        let (uses, members) = (BTreeMap::new(), BTreeSet::new());
+        let mut osds = Self { status, uses, unserved, members };
         osds.count_members();
         osds
     }
 
     pub(super) fn take_status(&mut self, mut status: PoolStatus) {
         status.keep_known(&self.status);
+        let before = unserved_of(&self.status);
         self.status = status;
+        self.unserved = &unserved_of(&self.status) & &before;
         self.count_members();
     }
 
@@ -90,11 +103,11 @@ impl Osds {
 
     /// Groups of the pool, and how many of them nobody serves, as far as is known.
     pub(super) fn groups(&self) -> (usize, usize) {
-        (self.status.groups.len(), self.groups_unserved().count())
+        (self.status.groups.len(), self.unserved.len())
     }
 
     fn groups_unserved(&self) -> impl Iterator<Item = &GroupStatus> {
-        self.status.groups.iter().filter(|group| group.is_known && !group.is_served)
+        self.unserved.iter().filter_map(|group| self.status.groups.get(*group))
     }
 
     /// Why nothing may take room in the pool, and what to do about it.
@@ -243,6 +256,19 @@ mod tests {
         dead.osds[1].is_in = false;
         osds.take_status(dead);
         assert_eq!(standings(&osds), [(0, 0, up)]);
+    }
+
+    #[test]
+    fn a_group_that_peers_for_a_moment_is_no_reason_for_an_alarm() {
+        let groups =
+            |served: [bool; 2]| status(&[true, true], &[(&[0], served[0]), (&[1], served[1])]);
+        let mut osds = Osds::new(groups([true, true]));
+        for (served, told) in [([false, true], 0), ([true, false], 0), ([false, false], 1)] {
+            osds.take_status(groups(served));
+            assert_eq!((osds.groups(), osds.unserved().is_some()), ((2, told), told > 0));
+        }
+        osds.take_status(groups([true, true]));
+        assert_eq!(osds.unserved(), None);
     }
 
     #[test]
