@@ -15,9 +15,10 @@ use crate::harness::gate::{EVENKEEL, Gate};
 use crate::harness::skip::{needs, tell};
 use crate::harness::storage::Server;
 
-/// How long the gate looks, and then enforces; five minutes each with `EVENKEEL_FORECAST_LIVE`.
+/// How long the gate looks, and then enforces; with `EVENKEEL_FORECAST_LIVE` for as long as a gate
+/// remembers, which is five minutes but for the last seconds.
 fn watched_seconds() -> u64 {
-    if std::env::var_os("EVENKEEL_FORECAST_LIVE").is_some() { 300 } else { 15 }
+    if std::env::var_os("EVENKEEL_FORECAST_LIVE").is_some() { 290 } else { 15 }
 }
 
 /// What an experiment can bear beside it.
