@@ -156,11 +156,13 @@ fn speak(hosts: &[HostId], to: &str, (method, tenants): (Method, u32), periods: 
         let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
         u64::try_from(since.as_millis()).expect("not that late")
     };
+    // Their words take a while to be made, and follow each other without a gap.
+    let first = now_ms() / 200 + 20;
+    let said = (first..first + u64::from(periods)).map(|period| {
+        (period, words_of_a_period(hosts, HostId::named(to), (method, tenants), period))
+    });
     let mut bytes = 0;
-    for _ in 0..periods {
-        // Their words take a while to be made.
-        let period = now_ms() / 200 + 2;
-        let words = words_of_a_period(hosts, HostId::named(to), (method, tenants), period);
+    for (period, words) in said.collect::<Vec<_>>() {
         std::thread::sleep(Duration::from_millis((period * 200).saturating_sub(now_ms())));
         let begun = Instant::now();
         for (after, word) in words {
@@ -238,21 +240,20 @@ fn the_words_of_fifty_gates_of_a_thousand_tenants_all_come_in() {
 fn policy_of_a_thousand(scratch: &Scratch, server: &str, meeting: &str) -> String {
     std::fs::write(scratch.join("exchange.key"), "a key that all gates of this test have")
         .expect("write the key");
-    let mut policy = format!(
+    let policy = format!(
         "mode = \"enforce\"\n[[backend]]\nname = \"array\"\nupstream = \"{server}\"\n\
          control = \"shares\"\n[exchange]\nname = \"test\"\n{meeting}key = \"exchange.key\"\n\
          record = \"exchange.rec\"\n"
     );
-    for tenant in 0..1_000 {
-        if tenant < 40 {
-            policy += &format!("[[export]]\nname = \"t{tenant}\"\nsource = \"\"\n");
-        }
-        policy += &format!(
-            "[[tenant]]\nname = \"t{tenant}\"\nmatch = {{ export = \"t{tenant}\" }}\n\
+    let tenant = |tenant: u32| {
+        let export = format!("[[export]]\nname = \"t{tenant}\"\nsource = \"\"\n");
+        let export = if tenant < 40 { export } else { String::new() };
+        format!(
+            "{export}[[tenant]]\nname = \"t{tenant}\"\nmatch = {{ export = \"t{tenant}\" }}\n\
              latency = \"200 ms\"\n"
-        );
-    }
-    policy
+        )
+    };
+    policy + &(0..1_000).map(tenant).collect::<String>()
 }
 
 /// Of forty tenants that have asked lately a gate with a thousand tells in two datagrams: the other
