@@ -48,8 +48,8 @@ impl Told {
 
     /// Whether a summary of the same life tells something new.
     pub(super) fn is_news(&self, summary: &Summary) -> bool {
-        let as_new = self.parts.iter().filter(|part| part.period >= summary.period);
-        as_new.into_iter().all(|part| !part.part.overlaps(summary.part))
+        let is_as_new = |part: &Summary| part.period >= summary.period;
+        !self.parts.iter().any(|part| is_as_new(part) && part.part.overlaps(summary.part))
     }
 
     /// The tenants of which this takes the place.

@@ -207,17 +207,15 @@ impl Peers {
         self.lives.set(host, incarnation);
         let told = self.latest.get_mut(&host);
         self.flows -= told.as_ref().map_or(0, |told| told.flows);
-        self.flows += match told.filter(|told| told.incarnation == incarnation) {
-            Some(told) => {
-                told.add(summary);
-                told.flows
-            }
-            None => {
-                let told = Told::new(summary);
-                let flows = told.flows;
-                self.latest.insert(host, told);
-                flows
-            }
+        let same = told.filter(|told| told.incarnation == incarnation);
+        self.flows += if let Some(told) = same {
+            told.add(summary);
+            told.flows
+        } else {
+            let told = Told::new(summary);
+            let flows = told.flows;
+            self.latest.insert(host, told);
+            flows
         };
         Ok(())
     }
@@ -418,14 +416,15 @@ mod tests {
     /// As many parts as there may be tenants in all, from hosts that each tell as many as one may.
     #[test]
     fn tenants_of_all_hosts_together_are_bounded() {
-        let hosts = (FLOWS_OF_ALL_MAX / FLOWS_MAX) as u32;
+        let hosts = u32::try_from(FLOWS_OF_ALL_MAX / FLOWS_MAX).unwrap();
+        let tenants = u32::try_from(FLOWS_MAX).unwrap();
         let mut peers = Peers::new(HostId(0), (1..hosts + 2).map(HostId), Patience::default());
         let flow = |tenant| FlowSummary {
             tenant: super::super::name::TenantNumber(tenant),
             ..FlowSummary::default()
         };
         let word = |host: u32, period| {
-            let flows: Vec<_> = (0..FLOWS_MAX as u32).map(flow).collect();
+            let flows: Vec<_> = (0..tenants).map(flow).collect();
             Summary { flows, ..summary(host, period) }.into_parts()
         };
         for host in 1..=hosts {

@@ -160,9 +160,9 @@ fn befall(prng: &mut Prng, fleet: &mut Fleet, trouble: Trouble) -> Range<u64> {
         Trouble::None => TROUBLE_AT..TROUBLE_AT,
         Trouble::Cut => {
             let until = TROUBLE_AT + 5 + prng.below(11);
-            let side = 0..1 + gate(prng).min(gates - 2);
+            let one_side = 1 + gate(prng).min(gates - 2);
             let (during, is_both_ways) = (at_s(TROUBLE_AT)..at_s(until), prng.below(2) == 0);
-            fleet.cuts.push(Cut { during, side, is_both_ways });
+            fleet.cuts.push(Cut { during, side: 0..one_side, is_both_ways });
             TROUBLE_AT..until
         }
         Trouble::Off => {
