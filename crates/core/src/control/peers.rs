@@ -6,7 +6,7 @@
 //! period or two is taken to be as it was; then what it asks is halved with each further period,
 //! and in the end it is forgotten, so that its part goes to the others gradually.
 //!
-//! A word may come in parts, each of which counts by itself ([`super::parts`]).
+//! A word may come in parts, each of which counts by itself (`parts`).
 //!
 //! Hosts decide alike if they look at the same. So a host looks at its own summary of the period
 //! that the others' are of, not at a newer one that they cannot know yet: otherwise each takes

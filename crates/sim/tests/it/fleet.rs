@@ -187,7 +187,7 @@ fn shares_of_a_thousand_tenants_with_goals_hold() {
     let goal = Span::from_millis(50);
     let tenants: Vec<Share> =
         (0..1_000).map(|one| Share { latency_goal: goal, ..tenant(share(one)) }).collect();
-    let at = |one: u32| if one % 4 == 0 { vec![0, 1, 2] } else { vec![one % 3] };
+    let at = |one: u32| if one.is_multiple_of(4) { vec![0, 1, 2] } else { vec![one % 3] };
     let clients: Vec<Client> = (0..1_000)
         .flat_map(|one| at(one).into_iter().map(move |gate| closed(gate, one, 8)))
         .collect();
