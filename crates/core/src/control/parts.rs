@@ -91,19 +91,21 @@ impl Told {
         let mut flows = Vec::with_capacity(self.flows);
         let mut is_lost = Vec::with_capacity(self.flows);
         let mut newest = 0;
+        // A host that is ahead has told of this period all the same.
+        let current = self.period.min(period);
+        let missed = period.saturating_sub(self.period);
+        let halvings = missed.saturating_sub(patience.kept);
         for part in &self.parts {
-            let missed = period.saturating_sub(part.period);
-            if missed > KEPT_FOR.max(patience.forgotten) {
+            if period.saturating_sub(part.period) > KEPT_FOR.max(patience.forgotten) {
                 continue;
             }
-            let halvings = missed.saturating_sub(patience.kept);
             let halved =
                 |flow| (0..halvings).fold(flow, |flow: super::FlowSummary, _| flow.halved());
             flows.extend(part.flows.iter().map(|flow| halved(*flow)));
-            is_lost.resize(flows.len(), part.period < self.period);
-            newest += usize::from(part.period == self.period);
+            is_lost.resize(flows.len(), part.period < current);
+            newest += usize::from(part.period >= current);
         }
-        let of_newest = self.parts.iter().find(|part| part.period == self.period);
+        let of_newest = self.parts.iter().find(|part| part.period >= current);
         let expected = of_newest.map_or(1, |part| usize::from(part.part.count));
         let first = &self.parts[0];
         let summary = Summary {
@@ -114,7 +116,6 @@ impl Told {
             part: Part::WHOLE,
             flows,
         };
-        let missed = period.saturating_sub(self.period);
         Known { summary, missed, is_lost, has_gaps: newest < expected }
     }
 }

@@ -41,7 +41,7 @@ const PING_EVERY: Duration = Duration::from_secs(2);
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 
 /// Words on their way to the server, and on their way from it to us. More are lost.
-const OUT_MAX: usize = 64;
+const OUT_MAX: usize = 256;
 const IN_MAX: usize = 8_192;
 
 /// Servers and subjects, read from a policy.

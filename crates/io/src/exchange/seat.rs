@@ -13,7 +13,7 @@ use evenkeel_core::control::member::{Member, Outcome};
 use evenkeel_core::control::name::TenantNumber;
 use evenkeel_core::control::pace;
 use evenkeel_core::control::peers::{Known, Refusal};
-use evenkeel_core::control::summary::{FlowSummary, HostId, Summary};
+use evenkeel_core::control::summary::{FlowSummary, HostId, PART_FLOWS_MAX, PARTS_MAX, Summary};
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_wire::exchange::{Datagram, Terms};
 
@@ -82,7 +82,10 @@ impl Seat {
             place.rules.depth = self.place.rules.depth;
         }
         self.member.change(members, place.rules);
-        self.window = pace::window(self.member.period(), members.len().saturating_sub(1));
+        // All that the words of gates with as many tenants may come in.
+        let parts = place.tenants.len().div_ceil(PART_FLOWS_MAX).clamp(1, PARTS_MAX);
+        let peers = members.len().saturating_sub(1);
+        self.window = pace::window(self.member.period(), peers * parts);
         self.compared.change(place.rules.method, &place.tenants);
         self.place = place;
     }
