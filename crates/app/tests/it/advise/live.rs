@@ -27,7 +27,7 @@ const BEARS: Bears = Bears { cores: 1.0, late_median_ms: 0.5, late_p99_ms: 5.0, 
 /// Those with a share of four and of one.
 const TENANTS: [(&str, u32); 2] = [("db", 4), ("backup", 1)];
 
-/// A backup that works for a while and rests, again and again. Devices are told apart by that.
+/// A backup that works for a while and rests, again and again. That distinguishes devices.
 fn work_and_rest(gate: &Gate, is_over: &AtomicBool) {
     let uri = gate.plain("backup").uri();
     let arguments = ["bench", &uri, "--size", "64KiB", "--depth", "32", "--runtime", "4 s"];

@@ -1,4 +1,4 @@
-//! How much of what all hosts do is told, where words are lost.
+//! How much of what all hosts do is known, where words are lost.
 //!
 //! With fifty hosts, or a word in thirty parts, some part of a period is nearly always lost. What
 //! was not told is taken to have gone on as what was told did: the sums of the period are those of
@@ -9,7 +9,7 @@
 //!   in all    (90 + 84 + 18) x 240 / 200
 //! ```
 //!
-//! Nothing is learned from a period of which too little is told, nor while hosts are silent that
+//! Nothing is learned from a period of which too little is known, nor while hosts are silent that
 //! did more than a little: they may use the device still, and what the others see of it then
 //! follows from what these have left of it. Of hosts that are lost for a moment, since every second
 //! word is lost, a fifth may be silent; of those that have gone for longer than that explains, a

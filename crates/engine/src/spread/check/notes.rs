@@ -70,7 +70,7 @@ impl<'a> Notes<'a> {
                 notes.read_directory(server, &mut directories, reads);
             }
         }
-        // What cannot be read has been found, and is told.
+        // What cannot be read is reported with the copies.
         let _ = directories.finish(notes.known.volume);
         for server in 0..notes.known.layout.servers.len() {
             if notes.known.is_there[server] {
