@@ -169,8 +169,11 @@ fn a_disk_that_cannot_keep_up_costs_records_and_no_time() {
     let (held, gate) = sync_channel::<()>(0);
     let sink = Box::new(Slow(gate));
     let recorder = Recorder::start("test", Box::new(|| Box::new(Lines)), print, sink).unwrap();
+    // Behind the recorder: where the test fails, the disk goes on before the writer is waited for.
+    let held = held;
     let mut lane = recorder.lane(Nanos(0)).unwrap();
-    let blocks = 3 * QUEUE_BLOCKS as u64;
+    // The queue holds one of five parts; the writer takes two at most before it stands still.
+    let blocks = 5 * QUEUE_BLOCKS as u64;
     for at in 0..blocks * 1024 {
         let started = arrive(&mut lane, at, "a/disk");
         if lane.ended(Nanos(at), started, Kind::Read, (0, 512), true) {
@@ -181,6 +184,24 @@ fn a_disk_that_cannot_keep_up_costs_records_and_no_time() {
     drop((held, lane));
     let report = recorder.finish();
     assert_eq!(report.requests + report.dropped, blocks * 1024, "each is written or counted");
+}
+
+#[test]
+fn a_writer_that_is_slower_than_its_lanes_writes_between_what_it_takes() {
+    use super::writer::Queued;
+    let (sender, blocks) = sync_channel(2 * QUEUE_BLOCKS);
+    let block = || Block { lane: 0, names: Vec::new(), records: Vec::new(), is_last: false };
+    for _ in 0..QUEUE_BLOCKS + 1 {
+        sender.send(block()).unwrap();
+    }
+    let waiting = AtomicU64::new(QUEUE_BLOCKS as u64 + 1);
+    let sink = Box::new(Store { kept: Arc::default(), fails: false });
+    let mut writer = Writer::new(Box::new(Lines), sink, Arc::default(), Span(u64::MAX));
+    assert_eq!(writer.take_blocks(&blocks, &waiting), Queued::PerhapsMore);
+    assert_eq!(waiting.load(Ordering::Relaxed), 1, "a queue's worth at a time");
+    assert_eq!(writer.take_blocks(&blocks, &waiting), Queued::Nothing);
+    drop(sender);
+    assert_eq!(writer.take_blocks(&blocks, &waiting), Queued::NothingEver);
 }
 
 fn policy_of(mode: Mode) -> Policy {

@@ -10,7 +10,7 @@ use evenkeel_core::time::{Nanos, Span};
 use evenkeel_trace::codec::{Encoder, RecordedPolicy};
 use evenkeel_trace::{Record, SourceId, Sources};
 
-use super::{Block, Counts, Sink};
+use super::{Block, Counts, QUEUE_BLOCKS, Sink};
 
 /// How often the writer looks for blocks and at the watermarks. A block does not wake it, but many
 /// do: under load that would be hundreds of times a second, and who wakes pays for it too.
@@ -28,6 +28,15 @@ const NAMES_KEPT: usize = 1 << 14;
 
 /// Encoded bytes are handed on in pieces of about this size.
 const OUTPUT_BYTES: usize = 256 << 10;
+
+/// What a round leaves in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Queued {
+    PerhapsMore,
+    Nothing,
+    /// Every lane and the recorder are gone.
+    NothingEver,
+}
 
 /// Orders, encodes and writes.
 pub(super) struct Writer {
@@ -87,28 +96,41 @@ impl Writer {
         watermark: impl Fn() -> Nanos,
         notes: impl Fn() -> Vec<RecordedPolicy>,
     ) {
+        let mut queue = Queued::Nothing;
         loop {
-            // Whoever ends the recording does not wait for the round to end.
-            std::thread::park_timeout(ROUND);
-            // Before the queue is emptied: all that the mark promises is in it.
+            if queue == Queued::Nothing {
+                // Whoever ends the recording does not wait for the round to end.
+                std::thread::park_timeout(ROUND);
+            }
+            // Before blocks are taken: all that the mark promises is among the next ones.
             let complete_to = watermark();
-            let is_over = loop {
-                match blocks.try_recv() {
-                    Ok(block) => {
-                        waiting.fetch_sub(1, Ordering::Relaxed);
-                        self.take(block);
-                    }
-                    Err(why) => break why == TryRecvError::Disconnected,
-                }
-            };
-            // After the queue was emptied: a policy noted later begins behind all that is here.
+            queue = self.take_blocks(blocks, waiting);
+            // After they were taken: a policy noted later begins behind all that is here.
             self.policies.extend(notes());
-            self.write(if is_over { Nanos(u64::MAX) } else { complete_to });
-            if is_over {
+            if queue == Queued::NothingEver {
+                self.write(Nanos(u64::MAX));
                 return self.finish();
             }
+            self.write(complete_to);
             self.flush();
         }
+    }
+
+    /// Takes as many blocks as the queue holds, and tells what is left there. Lanes may be quicker
+    /// than this thread: whoever went on until nothing is left would keep all in memory, and write
+    /// none of it.
+    pub(super) fn take_blocks(&mut self, blocks: &Receiver<Block>, waiting: &AtomicU64) -> Queued {
+        for _ in 0..QUEUE_BLOCKS {
+            match blocks.try_recv() {
+                Ok(block) => {
+                    waiting.fetch_sub(1, Ordering::Relaxed);
+                    self.take(block);
+                }
+                Err(TryRecvError::Empty) => return Queued::Nothing,
+                Err(TryRecvError::Disconnected) => return Queued::NothingEver,
+            }
+        }
+        Queued::PerhapsMore
     }
 
     /// Takes a block in.
