@@ -150,10 +150,21 @@ fn a_floor_is_kept_where_the_storage_has_room_for_it_and_broken_where_not() {
 
 #[test]
 fn a_latency_goal_is_kept_beside_a_tenant_that_floods_the_storage() {
-    let scratch = promising("latency = \"50 ms\"");
+    let scratch = stage();
+    let promise = POLICY.replace("share = 4", "share = 4\nlatency = \"50 ms\"");
+    std::fs::write(scratch.join("policy.toml"), promise).expect("write the policy");
     let (_, output) = plan(&scratch, &[&["--backend", "fixed=4ms"], &MAPS[..]].concat());
     assert!(output.contains("kept  db: latency of 50 ms: "), "{output}");
     let (_, output) = plan(&scratch, &[&["--backend", "fixed=60ms"], &MAPS[..]].concat());
+    assert!(output.contains("BROKEN  db: latency of 50 ms: "), "{output}");
+}
+
+/// `db` needs four fifths of the storage. `backup`, whose requests wait for longer than a second,
+/// has half of its ten elevenths whoever else is in time: nobody starves.
+#[test]
+fn a_latency_goal_that_needs_what_half_the_shares_of_others_leave_is_broken() {
+    let scratch = promising("latency = \"50 ms\"");
+    let (_, output) = plan(&scratch, &[&["--backend", "fixed=4ms"], &MAPS[..]].concat());
     assert!(output.contains("BROKEN  db: latency of 50 ms: "), "{output}");
 }
 

@@ -73,7 +73,8 @@ impl Scheduler for FairQueue {
 
     fn complete(&mut self, now: Nanos, ticket: Ticket) {
         let Times { arrival, dispatch } = self.take(&ticket);
-        let waiting = Waiting { tag: ticket.slot, tenant: ticket.tenant, arrival };
+        let waiting =
+            Waiting { tag: ticket.slot, tenant: ticket.tenant, arrival, cost: ticket.cost };
         self.slots.give_back(now);
         self.queue.complete(now, ticket);
         let what = (ticket.cost, ticket.size_bytes);

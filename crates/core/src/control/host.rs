@@ -48,7 +48,7 @@ impl Host {
     /// Adds the next tenant, or changes one that is known.
     pub fn configure(&mut self, tenant: TenantId, share: Share) {
         self.tenants.configure(tenant, share);
-        self.queue.configure(tenant, share.target());
+        self.queue.configure(tenant, share.target(), share.weight_milli);
     }
 
     /// Says what all hosts call a tenant.
@@ -56,10 +56,10 @@ impl Host {
         self.tenants.set_number(tenant, number);
     }
 
-    /// A request arrived.
-    pub fn arrived(&mut self, now: Nanos, tenant: TenantId, tag: u32) {
+    /// A request of this cost arrived.
+    pub fn arrived(&mut self, now: Nanos, tenant: TenantId, tag: u32, cost: Cost) {
         self.tenants.monitor(tenant).arrived(now);
-        self.queue.push(Waiting { tag, tenant, arrival: now });
+        self.queue.push(Waiting { tag, tenant, arrival: now, cost });
     }
 
     /// The request to send to the device now, if a slot is free; to be asked again until none.
@@ -138,7 +138,7 @@ mod tests {
         let mut host = Host::new(HostId(1), 2);
         let tenant = TenantId(0);
         host.configure(tenant, Share::default());
-        (0..5).for_each(|tag| host.arrived(Nanos(u64::from(tag)), tenant, tag));
+        (0..5).for_each(|tag| host.arrived(Nanos(u64::from(tag)), tenant, tag, ONE.0));
         let sent: Vec<Sent> = std::iter::from_fn(|| host.next(Nanos(10))).collect();
         assert_eq!(sent.iter().map(|sent| sent.waiting.tag).collect::<Vec<_>>(), [0, 1]);
         let fewer = Decision {
@@ -164,7 +164,7 @@ mod tests {
     fn what_is_taken_back_is_not_counted_as_waiting() {
         let mut host = Host::new(HostId(1), 0);
         (0..2).for_each(|tenant| host.configure(TenantId(tenant), Share::default()));
-        (0..4).for_each(|tag| host.arrived(Nanos(10), TenantId(tag % 2), tag));
+        (0..4).for_each(|tag| host.arrived(Nanos(10), TenantId(tag % 2), tag, ONE.0));
         assert!(host.withdraw(TenantId(1), 3) && !host.withdraw(TenantId(1), 3));
         let summary = host.summarise(Nanos(20), 1, Span(20));
         let queued: Vec<u32> = summary.flows.iter().map(|flow| flow.queued).collect();
@@ -178,7 +178,7 @@ mod tests {
     fn who_never_asks_is_not_told_of() {
         let mut host = Host::new(HostId(1), 8);
         (0..2).for_each(|tenant| host.configure(TenantId(tenant), Share::default()));
-        host.arrived(Nanos(0), TenantId(1), 0);
+        host.arrived(Nanos(0), TenantId(1), 0, ONE.0);
         let told = |summary: Summary| -> Vec<u32> {
             summary.flows.iter().map(|flow| flow.tenant.0).collect()
         };

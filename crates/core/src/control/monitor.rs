@@ -189,7 +189,7 @@ mod tests {
         }
         monitor.dispatched(at_ms(20), at_ms(0));
         monitor.dispatched(at_ms(40), at_ms(10));
-        let waiting = Waiting { tag: 0, tenant: TenantId(3), arrival: at_ms(0) };
+        let waiting = Waiting { tag: 0, tenant: TenantId(3), arrival: at_ms(0), cost: Cost::ONE };
         let sent = Sent { waiting, dispatch: at_ms(20) };
         monitor.completed(at_ms(70), &sent, (Cost(7), 14), Some(&target));
         let summary = monitor.close(at_ms(100), Span::from_millis(100));

@@ -1,15 +1,22 @@
-//! Who goes next inside a host: the oldest, or by deadline with the hopeless last.
+//! Who goes next inside a host: the oldest, or by deadline; and half of its share for whoever is
+//! late.
 //!
 //! By deadline: a request may wait for a slot for as long as its tenant's target leaves after the
 //! device's own latency. Those within their time go first, the earliest deadline at the head; a
-//! request beyond it is late whatever is done, and goes when nothing else waits. Without that split
-//! the order of deadlines makes everybody late under overload, one waiting behind the other.
-//! Tenants without a target wait among the late, by age.
+//! request beyond it is late whatever is done. Without that split the order of deadlines makes
+//! everybody late under overload, one waiting behind the other. Tenants without a target count as
+//! late at once.
+//!
+//! By arrival: a request is late when it has waited for its target, or for a second without one.
+//!
+//! The late go by weight, each tenant's oldest first, and half of their tenants' shares is theirs
+//! whoever is in time (`sched::late`). Beyond that they have what those in time leave; by
+//! arrival also whatever is older than what waits in time.
 //!
 //! ```text
 //!   r = 250 ms, device 150 ms, patience 1/2: in time for 50 ms, then late
 //!   in time   a: [.. 40 ms] [.. 10 ms]     b: [.. 35 ms]      earliest deadline first
-//!   late      a: [.. 90 ms]                c (no target): [..]    oldest first, and one of 256
+//!   late      a: [.. 90 ms]                c (no target): [..]    by weight
 //! ```
 //!
 //! Only a part of the time left is granted ([`Order::Deadline`]'s patience): the device's latency
@@ -23,14 +30,16 @@ use std::collections::VecDeque;
 
 use super::target::Target;
 use crate::id::TenantId;
+use crate::sched::late::Late;
+use crate::ticket::Cost;
 use crate::time::{Nanos, Span};
 
 /// Which of the requests that wait goes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// The oldest.
+    /// The oldest; of those that waited too long, by weight.
     Arrival,
-    /// The earliest deadline of those in time, the late ones last.
+    /// The earliest deadline of those in time; of the late ones, by weight.
     Deadline {
         /// The mean latency that the device is expected to have.
         device: Span,
@@ -39,8 +48,8 @@ pub enum Order {
     },
 }
 
-/// Dispatches of requests in time after which a late one goes first.
-const LATE_TURN: u32 = 256;
+/// How long a request without a target waits by arrival before it is late.
+const PATIENCE: Span = Span::from_secs(1);
 
 /// A request that waits for a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,122 +60,116 @@ pub struct Waiting {
     pub tenant: TenantId,
     /// Since when.
     pub arrival: Nanos,
+    /// What it takes of the device.
+    pub cost: Cost,
 }
 
 /// The requests of a host that wait for a slot. Every call is O(tenants), amortised.
 #[derive(Clone, Debug, Default)]
 pub struct LocalQueue {
     tenants: Vec<TenantQueue>,
-    /// Dispatches of requests in time since a late one went.
-    since_late: u32,
+    late: Late<Waiting>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct TenantQueue {
     target: Option<Target>,
     in_time: VecDeque<Waiting>,
-    late: VecDeque<Waiting>,
 }
 
 impl LocalQueue {
-    /// Adds a tenant, or changes its target.
-    pub fn configure(&mut self, tenant: TenantId, target: Option<Target>) {
+    /// Adds a tenant, or changes its target or its weight in thousandths.
+    pub fn configure(&mut self, tenant: TenantId, target: Option<Target>, weight_milli: u32) {
         let tenants = self.tenants.len().max(tenant.index() + 1);
         self.tenants.resize(tenants, TenantQueue::default());
         self.tenants[tenant.index()].target = target;
+        self.late.configure(tenant, weight_milli);
     }
 
     /// A request waits. Its tenant must have been configured.
     pub fn push(&mut self, waiting: Waiting) {
+        self.late.begin_wait(waiting.tenant);
         self.tenants[waiting.tenant.index()].in_time.push_back(waiting);
     }
 
     /// Takes out one that will not be sent, if it waits here. O(waiting of its tenant).
     pub fn withdraw(&mut self, tenant: TenantId, tag: u32) -> Option<Waiting> {
-        let TenantQueue { in_time, late, .. } = &mut self.tenants[tenant.index()];
-        [late, in_time].into_iter().find_map(|queue| {
-            let position = queue.iter().position(|waiting| waiting.tag == tag)?;
-            queue.remove(position)
-        })
+        let in_time = &mut self.tenants[tenant.index()].in_time;
+        let position = in_time.iter().position(|waiting| waiting.tag == tag);
+        let withdrawn = match position {
+            Some(position) => in_time.remove(position),
+            None => self.late.remove(tenant, |waiting| waiting.tag == tag),
+        };
+        if withdrawn.is_some() {
+            self.late.end_wait(tenant);
+        }
+        withdrawn
     }
 
     /// Takes out the one that goes next.
     pub fn pop(&mut self, now: Nanos, order: Order) -> Option<Waiting> {
-        match order {
-            Order::Arrival => self.pop_oldest(),
-            Order::Deadline { device, patience_milli } => {
-                for tenant in &mut self.tenants {
-                    tenant.give_up(now, device, patience_milli);
-                }
-                self.pop_by_deadline()
-            }
+        for tenant in &mut self.tenants {
+            tenant.give_up(now, tenant.patience(order), &mut self.late);
         }
+        let first = self.first_in_time(order);
+        let is_older = |late: &Waiting| {
+            let first = first.and_then(|index| self.tenants[index].in_time.front());
+            first.is_none_or(|first| order == Order::Arrival && late.arrival <= first.arrival)
+        };
+        let goes_late = self.late.is_due() || self.late.head().is_some_and(is_older);
+        let next =
+            if goes_late { self.late.pop() } else { self.tenants[first?].in_time.pop_front() };
+        if let Some(next) = next {
+            self.late.spend(next.cost);
+            self.late.end_wait(next.tenant);
+        }
+        next
     }
 
     /// Requests that wait.
     pub fn len(&self) -> usize {
-        self.tenants.iter().map(|tenant| tenant.in_time.len() + tenant.late.len()).sum()
+        self.tenants.iter().map(|tenant| tenant.in_time.len()).sum::<usize>() + self.late.len()
     }
 
     /// Whether none waits.
     pub fn is_empty(&self) -> bool {
-        self.tenants.iter().all(|tenant| tenant.in_time.is_empty() && tenant.late.is_empty())
+        self.len() == 0
     }
 
-    fn pop_oldest(&mut self) -> Option<Waiting> {
-        let head = |tenant: &TenantQueue| {
-            let heads = [tenant.late.front(), tenant.in_time.front()];
-            heads.into_iter().flatten().map(|waiting| waiting.arrival).min()
-        };
-        let arrivals = self.tenants.iter().enumerate();
-        let heads = arrivals.filter_map(|(index, tenant)| Some((head(tenant)?, index)));
-        let (arrival, index) = heads.min()?;
-        let tenant = &mut self.tenants[index];
-        let is_late = tenant.late.front().is_some_and(|waiting| waiting.arrival == arrival);
-        if is_late { tenant.late.pop_front() } else { tenant.in_time.pop_front() }
-    }
-
-    fn pop_by_deadline(&mut self) -> Option<Waiting> {
-        let deadline = |tenant: &TenantQueue| {
+    /// The tenant whose first request is the next of those in time, the first of equals.
+    fn first_in_time(&self, order: Order) -> Option<usize> {
+        let key = |tenant: &TenantQueue| {
             let arrival = tenant.in_time.front()?.arrival;
-            Some(tenant.target?.deadline(arrival))
+            match order {
+                Order::Arrival => Some(arrival),
+                Order::Deadline { .. } => Some(tenant.target?.deadline(arrival)),
+            }
         };
-        let first = by_key(&self.tenants, deadline);
-        let late = by_key(&self.tenants, |tenant| Some(tenant.late.front()?.arrival));
-        match (first, late) {
-            (first, Some(late)) if first.is_none() || self.since_late >= LATE_TURN => {
-                self.since_late = 0;
-                self.tenants[late].late.pop_front()
-            }
-            (Some(first), _) => {
-                self.since_late = if late.is_some() { self.since_late + 1 } else { 0 };
-                self.tenants[first].in_time.pop_front()
-            }
-            (None, _) => None,
-        }
+        let keys = self.tenants.iter().enumerate();
+        keys.filter_map(|(index, tenant)| Some((key(tenant)?, index))).min().map(|(_, index)| index)
     }
-}
-
-/// The tenant with the least key, the first of equals.
-fn by_key(tenants: &[TenantQueue], key: impl Fn(&TenantQueue) -> Option<Nanos>) -> Option<usize> {
-    let keys = tenants.iter().enumerate();
-    keys.filter_map(|(index, tenant)| Some((key(tenant)?, index))).min().map(|(_, index)| index)
 }
 
 impl TenantQueue {
-    /// Moves those that waited too long to the late ones.
-    fn give_up(&mut self, now: Nanos, device: Span, patience_milli: u16) {
-        let patience = self.target.map_or(Span::ZERO, |target| {
-            let left_ns = target.latency_max.0.saturating_sub(device.0);
-            let granted = u128::from(left_ns) * u128::from(patience_milli) / 1000;
-            Span(u64::try_from(granted).unwrap_or(u64::MAX))
-        });
-        let has_target = self.target.is_some();
-        while let Some(waiting) = self.in_time.front() {
-            if has_target && now.since(waiting.arrival) <= patience {
-                return;
+    /// How long a request may wait; none without a target where deadlines count.
+    fn patience(&self, order: Order) -> Option<Span> {
+        match (order, self.target) {
+            (Order::Arrival, target) => Some(target.map_or(PATIENCE, |it| it.latency_max)),
+            (Order::Deadline { .. }, None) => None,
+            (Order::Deadline { device, patience_milli }, Some(target)) => {
+                let left_ns = target.latency_max.0.saturating_sub(device.0);
+                let granted = u128::from(left_ns) * u128::from(patience_milli) / 1000;
+                Some(Span(u64::try_from(granted).unwrap_or(u64::MAX)))
             }
-            self.late.extend(self.in_time.pop_front());
+        }
+    }
+
+    /// Moves those that waited too long to the late ones.
+    fn give_up(&mut self, now: Nanos, patience: Option<Span>, late: &mut Late<Waiting>) {
+        let is_in_time =
+            |waiting: &Waiting| patience.is_some_and(|most| now.since(waiting.arrival) <= most);
+        while let Some(waiting) = self.in_time.pop_front_if(|waiting| !is_in_time(waiting)) {
+            late.push(waiting.tenant, waiting.arrival.0, waiting.cost, waiting);
         }
     }
 }
@@ -182,7 +185,7 @@ mod tests {
         let mut queue = LocalQueue::default();
         for (tenant, bound_ms) in (0..).zip(bounds_ms) {
             let target = bound_ms.map(|ms| Target::mean(Span::from_millis(ms), Span::from_secs(1)));
-            queue.configure(TenantId(tenant), target);
+            queue.configure(TenantId(tenant), target, 1000);
         }
         queue
     }
@@ -192,7 +195,8 @@ mod tests {
     }
 
     fn push(queue: &mut LocalQueue, tag: u32, tenant: u32, arrival_ms: u64) {
-        queue.push(Waiting { tag, tenant: TenantId(tenant), arrival: at_ms(arrival_ms) });
+        let (tenant, arrival) = (TenantId(tenant), at_ms(arrival_ms));
+        queue.push(Waiting { tag, tenant, arrival, cost: Cost::ONE });
     }
 
     fn drain(queue: &mut LocalQueue, now_ms: u64, order: Order) -> Vec<u32> {
@@ -200,15 +204,16 @@ mod tests {
     }
 
     #[test]
-    fn the_earliest_deadline_goes_first_and_the_late_last() {
+    fn the_earliest_deadline_goes_first_but_for_half_the_shares_of_the_late() {
         let mut queue = queue(&[Some(250), Some(800), None]);
         push(&mut queue, 0, 2, 0);
         push(&mut queue, 1, 0, 1);
         push(&mut queue, 2, 1, 0);
         push(&mut queue, 3, 1, 50);
         push(&mut queue, 4, 0, 60);
-        // At 100 ms the first of tenant 0 waited for more than half of 250 - 150 ms.
-        assert_eq!(drain(&mut queue, 100, BY_DEADLINE), [4, 2, 3, 0, 1]);
+        // At 100 ms the first of tenant 0 waited for more than half of 250 - 150 ms; tenant 2 has
+        // no target. Once something in time has gone, one of each is owed.
+        assert_eq!(drain(&mut queue, 100, BY_DEADLINE), [4, 1, 0, 2, 3]);
         assert!(queue.is_empty());
     }
 
@@ -224,13 +229,34 @@ mod tests {
     }
 
     #[test]
-    fn late_requests_are_not_starved() {
-        let mut queue = queue(&[Some(250), None]);
-        push(&mut queue, 7, 1, 0);
-        let position = (0..2 * LATE_TURN).position(|tag| {
-            push(&mut queue, 1000 + tag, 0, 0);
-            queue.pop(at_ms(1), BY_DEADLINE).map(|waiting| waiting.tag) == Some(7)
-        });
-        assert_eq!(position, Some(LATE_TURN as usize));
+    fn who_has_no_target_has_half_its_share_whoever_is_in_time() {
+        let mut queue = queue(&[Some(1_000), None]);
+        (0..64).for_each(|tag| push(&mut queue, tag, tag % 2, 0));
+        let mut served = 0;
+        for ms in 0..4_000 {
+            let waiting = queue.pop(at_ms(ms), BY_DEADLINE).expect("something waits");
+            served += waiting.tenant.0;
+            push(&mut queue, waiting.tag, waiting.tenant.0, ms);
+        }
+        assert_eq!(served, 1_000);
+    }
+
+    #[test]
+    fn by_arrival_a_flood_leaves_a_share_to_whoever_waited_for_a_second() {
+        let mut queue = queue(&[None, None]);
+        (0..5_000).for_each(|tag| push(&mut queue, tag, 0, 0));
+        push(&mut queue, 9_000, 1, 1);
+        let mut last = at_ms(0);
+        let mut longest = Span::ZERO;
+        for ms in 0..4_000 {
+            let waiting = queue.pop(at_ms(ms), Order::Arrival).expect("something waits");
+            if waiting.tenant == TenantId(1) {
+                longest = longest.max(at_ms(ms).since(waiting.arrival));
+                last = at_ms(ms);
+                push(&mut queue, 9_000, 1, ms);
+            }
+        }
+        assert!(longest <= Span::from_millis(1_010), "{longest}");
+        assert!(last > at_ms(2_000), "it is served again and again");
     }
 }

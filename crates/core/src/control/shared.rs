@@ -49,7 +49,7 @@ pub enum Discipline {
 
 #[derive(Debug)]
 enum Queue {
-    Order(Host),
+    Order(Box<Host>),
     Weight(Box<FairHost>),
 }
 
@@ -80,7 +80,7 @@ impl SharedQueue {
     ) -> Self {
         let slots = if enforcement == Enforcement::Yes { slots } else { u32::MAX };
         let queue = match discipline {
-            Discipline::Order => Queue::Order(Host::new(host, slots)),
+            Discipline::Order => Queue::Order(Box::new(Host::new(host, slots))),
             Discipline::Weight => Queue::Weight(Box::new(FairHost::new(host, slots))),
         };
         let machine = Machine { queue, enforcement, tickets: Vec::new(), closed: now };
@@ -138,7 +138,7 @@ impl Scheduler for SharedQueue {
     fn enqueue(&mut self, now: Nanos, ticket: Ticket) {
         let machine = &mut *self.0.borrow_mut();
         match &mut machine.queue {
-            Queue::Order(host) => host.arrived(now, ticket.tenant, ticket.slot),
+            Queue::Order(host) => host.arrived(now, ticket.tenant, ticket.slot, ticket.cost),
             Queue::Weight(host) => return host.enqueue(now, ticket),
         }
         machine.place(ticket);

@@ -7,14 +7,14 @@
 //! | [`depth`] | the depth that SFQ(D) fills, fixed or steered | SFQ(D2), IBIS 2016 |
 //! | [`hold`] | bounded-lead hold for closed-loop tenants whose queue runs dry | this project |
 //! | [`limit`] | token-bucket limits per tenant above any policy | |
-//! | [`edf`] | earliest deadline first, late ones last | Liu and Layland 1973; Moore 1968 |
+//! | [`edf`] | deadlines, half shares for the late | Liu and Layland 1973; Moore 1968 |
 //! | [`mclock`] | floors, limits and shares by tags, over many servers | mClock, OSDI 2010 |
 //! | [`dsfq`] | total-service shares over many servers | Wang & Merchant, FAST 2007 |
 //! | [`tiered`] | shares over the devices of tiered storage together | BAA, FAST 2014 |
 //!
 //! Further files serve them: `tag` is virtual time in integers and `key` its order, [`bucket`] a
 //! token bucket, `heap` the indexed heap that finds the next tenant, `queues` the queues of all
-//! tenants in one slab.
+//! tenants in one slab, `late` what keeps half of its share for whoever waited too long.
 //!
 //! # The contract
 //!
@@ -35,6 +35,7 @@ pub mod fifo;
 mod heap;
 pub mod hold;
 mod key;
+pub(crate) mod late;
 pub mod limit;
 pub mod mclock;
 mod queues;

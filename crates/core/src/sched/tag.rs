@@ -20,6 +20,11 @@ const FRACTION_BITS: u32 = 30;
 pub(crate) struct Tag(pub(crate) u128);
 
 impl Tag {
+    /// The distance that `cost` advances the tags of so much weight by, rounded up.
+    pub(crate) fn of(cost: Cost, weight_milli: u64) -> Self {
+        Self((u128::from(cost.0) << FRACTION_BITS).div_ceil(u128::from(weight_milli)))
+    }
+
     /// A quarter of this distance, rounded down.
     pub(crate) fn quarter(self) -> Self {
         Self(self.0 >> 2)

@@ -1,5 +1,5 @@
-//! What earliest deadline first promises: no miss while all can be met, hardly more than the fewest
-//! when they cannot, and nobody starved.
+//! What earliest deadline first promises: no miss while all can be met; when they cannot, half of
+//! the device for whoever is late, and hardly more than the fewest late ones for the other half.
 
 use evenkeel_core::id::TenantId;
 use evenkeel_core::prng::Prng;
@@ -70,12 +70,13 @@ fn late(goals: &[Span], fates: &[Fate]) -> usize {
     fates.iter().filter(|fate| fate.response > goals[fate.arrival.tenant]).count()
 }
 
-/// A bound that nobody can beat: the fewest late ones if all requests were there from the start.
+/// A bound that nobody can beat who has half of the device for those on time: the fewest late ones
+/// if all requests were there from the start.
 fn fewest_late(goals: &[Span], arrivals: &[Arrival]) -> usize {
     let mut jobs: Vec<Job> = arrivals
         .iter()
         .map(|arrival| Job {
-            service: arrival.service,
+            service: Span(2 * arrival.service.0),
             deadline: arrival.at + goals[arrival.tenant],
         })
         .collect();
@@ -127,7 +128,8 @@ proptest! {
         prop_assert_eq!(late(&goals, &serve(&goals, &arrivals)), 0);
     }
 
-    /// All there at once: what the plan says is what happens, but for the part of the late ones.
+    /// All there at once: what the plan says is what happens, in the half that is not for late
+    /// ones. A plan cannot know who will be late by the next, and keeps some until then.
     #[test]
     fn a_crowd_is_late_as_seldom_as_can_be(
         jobs in prop::collection::vec((0usize..4, 1u64..20), 200..600),
@@ -138,7 +140,7 @@ proptest! {
         }).collect();
         let late = late(&goals, &serve(&goals, &arrivals));
         let fewest = fewest_late(&goals, &arrivals);
-        prop_assert!(late as f64 <= fewest as f64 * 1.05, "{late} late, {fewest} must be");
+        prop_assert!(late as f64 <= fewest as f64 * 1.1, "{late} late, {fewest} must be");
     }
 }
 
@@ -153,7 +155,7 @@ fn a_stream_in_overload_is_late_little_more_than_with_foresight() {
         let (late, fewest) =
             (late(&goals, &serve(&goals, &arrivals)), fewest_late(&goals, &arrivals));
         let count = arrivals.len();
-        println!("{load_percent} %: {late} of {count} late, {fewest} must be");
+        println!("{load_percent} %: {late} of {count} late, {fewest} at half the speed");
         misses.push((late, fewest));
     }
     for (late, fewest) in misses {
@@ -161,33 +163,49 @@ fn a_stream_in_overload_is_late_little_more_than_with_foresight() {
     }
 }
 
+/// Who is late, or has no goal, and what it has of a device of which others ask for twice as much
+/// as there is: half its share at least from the moment that its oldest request is late, and that
+/// oldest first.
 #[test]
 fn nobody_starves_behind_those_who_can_be_met() {
     let goals = [Span::from_millis(50), Span::from_millis(50), Span::ZERO];
     let mut arrivals = stream(7, 2, 200, 20_000);
-    // Tenant 1 asks for long requests only, which are given up first; tenant 2 has no goal.
+    // Tenant 1 asks for long requests only, which are given up first; tenant 2 has no goal, and
+    // twenty requests once a second.
     for arrival in &mut arrivals {
         if arrival.tenant == 1 {
             arrival.service = Span::from_millis(12);
         }
     }
     let without_goal = |index: u64| Arrival {
-        at: Nanos(index * 1_000_000_000),
+        at: Nanos(index / 20 * 1_000_000_000),
         tenant: 2,
         service: Span::from_millis(5),
     };
-    arrivals.extend((0..20).map(without_goal));
+    arrivals.extend((0..20 * 20).map(without_goal));
     arrivals.sort_by_key(|arrival| arrival.at);
     let last = arrivals.last().expect("there are some").at;
     let fates = serve(&goals, &arrivals);
-    for tenant in [1, 2] {
+    let served_ns = |tenant: usize| -> u64 {
         let served = fates.iter().filter(|fate| {
             fate.arrival.tenant == tenant && fate.arrival.at + fate.response <= last
         });
-        let served_ns: u64 = served.map(|fate| fate.arrival.service.0).sum();
-        let asked = arrivals.iter().filter(|arrival| arrival.tenant == tenant);
-        let asked_ns: u64 = asked.map(|arrival| arrival.service.0).sum();
-        let least_ns = asked_ns.min(last.0 / 4000);
-        assert!(served_ns >= least_ns, "tenant {tenant} had {served_ns} ns of {asked_ns}");
+        served.map(|fate| fate.arrival.service.0).sum()
+    };
+    // A third of the device each, and half of that.
+    assert!(served_ns(1) >= last.0 / 6 - 200_000_000, "{} ns of {}", served_ns(1), last.0);
+    // 100 ms of service, at a sixth of the device.
+    let longest = fates.iter().filter(|fate| fate.arrival.tenant == 2).map(|fate| fate.response);
+    let longest = longest.max().expect("there are some");
+    assert!(longest <= Span::from_millis(700), "{longest}");
+    for tenant in [1, 2] {
+        let mut arrived = Nanos(0);
+        for fate in fates.iter().filter(|fate| fate.arrival.tenant == tenant) {
+            let is_late = tenant == 2 || fate.response > goals[tenant] + fate.arrival.service;
+            if is_late {
+                assert!(fate.arrival.at >= arrived, "the oldest of the late goes first: {fate:?}");
+                arrived = fate.arrival.at;
+            }
+        }
     }
 }

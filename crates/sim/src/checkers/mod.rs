@@ -6,6 +6,7 @@
 //! | `conservation` | sums per tenant: what was sent is answered or under way |
 //! | `contents` | what was written last to a tiered volume is what is read, wherever it was moved |
 //! | `fairness` | two tenants with a backlog at one server: their services stay together |
+//! | `patience` | who has waited for its goal has half its share at least, oldest first |
 //! | `limits` | no tenant gets more than its limit at a server that counts it at dispatch |
 //! | `bounds` | no server has more in service than its depth allows |
 //!
@@ -18,6 +19,7 @@ mod contents;
 mod custody;
 mod fairness;
 mod limits;
+mod patience;
 
 use std::fmt;
 
@@ -29,6 +31,7 @@ pub(crate) use contents::{Contents, Part};
 pub(crate) use custody::Custody;
 pub(crate) use fairness::{Fairness, Lag};
 pub(crate) use limits::Limits;
+pub(crate) use patience::{Dispatch, Patience};
 
 /// Something that must never happen, and did: a fault of the gate's code, of a device model, or of
 /// the simulator.
@@ -58,6 +61,9 @@ pub enum Rule {
     /// While two tenants keep a backlog, their services per weight stay within the discipline's
     /// bound.
     LagIsBounded,
+    /// Once a request has waited for its goal, its tenant is served at half its share at least,
+    /// oldest first.
+    NobodyStarves,
     /// No tenant gets more than its limit and its burst, over any window.
     LimitsHold,
     /// No more is in service than the depth allows, and no client has more under way than its own.
@@ -74,6 +80,7 @@ impl Rule {
             Self::BytesAreWhereTheyBelong => "bytes are where they belong",
             Self::RequestsAreConserved => "requests are conserved",
             Self::LagIsBounded => "lag is bounded",
+            Self::NobodyStarves => "nobody starves",
             Self::LimitsHold => "limits hold",
             Self::QueuesAreBounded => "queues are bounded",
         }

@@ -184,7 +184,7 @@ impl<'a, D: Device> World<'a, D> {
             self.records.loads[arrival.load].counted += 1;
             self.records.loads[arrival.load].late += 1;
         }
-        self.hosts[host.0 as usize].arrived(now, tenant, tag);
+        self.hosts[host.0 as usize].arrived(now, tenant, tag, Cost::ONE);
         self.fill(host, now);
         self.advance_device(now);
     }

@@ -98,6 +98,8 @@ pub struct Record {
     pub below_floor: Vec<u64>,
     /// The slots of each gate in thousandths, by period.
     pub slots_milli: Vec<Vec<u64>>,
+    /// By tenant, how long the oldest request that is not answered at the end has been there.
+    pub unanswered: Vec<Span>,
 }
 
 impl Fleet {
@@ -120,6 +122,13 @@ impl Record {
             longest: sum.longest.max(second.longest),
             device: sum.device + second.device,
         })
+    }
+
+    /// The longest that any of a tenant's requests took that ended from `from` on, or has taken by
+    /// the end of the run.
+    pub fn longest(&self, tenant: usize, from: u64) -> Span {
+        let ended = self.sum(tenant, from, self.tenants[tenant].len() as u64).longest;
+        ended.max(self.unanswered[tenant])
     }
 
     /// The part of all cost that a tenant got from `from` to `until`.

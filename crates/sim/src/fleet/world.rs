@@ -16,6 +16,7 @@ use evenkeel_engine::cost::CostModel;
 
 use super::clock::{Clock, LOOK_EVERY, Moment, Word};
 use super::{Fleet, Record, Second};
+use crate::checkers::{Dispatch, Patience};
 use crate::control::exchange::Exchange;
 use crate::device::{Device, Op, Step};
 use crate::events::Events;
@@ -57,6 +58,8 @@ struct Gate {
     slots_milli: u64,
     /// When its queue asked to be polled.
     wake: Option<Nanos>,
+    /// Whether it leaves somebody to starve; not where weights are what is due at one gate.
+    patience: Option<Patience>,
 }
 
 pub(super) struct World<'a, D> {
@@ -89,7 +92,12 @@ impl<'a, D: Device> World<'a, D> {
             free: Vec::new(),
             prng: Prng::new(fleet.seed),
             cost: CostModel::default(),
-            record: Record { below_floor: vec![0; tenants.len()], tenants, ..Record::default() },
+            record: Record {
+                unanswered: vec![Span::ZERO; tenants.len()],
+                below_floor: vec![0; tenants.len()],
+                tenants,
+                ..Record::default()
+            },
         }
     }
 
@@ -112,6 +120,11 @@ impl<'a, D: Device> World<'a, D> {
                 Event::Ask(client) => self.ask(now, client),
                 Event::Look(gate) => self.look(now, gate),
             }
+        }
+        for Request { client, arrival, .. } in self.requests.iter().flatten() {
+            let tenant = self.fleet.clients[*client].tenant as usize;
+            let longest = &mut self.record.unanswered[tenant];
+            *longest = (*longest).max(end.since(*arrival));
         }
         self.record
     }
@@ -146,6 +159,9 @@ impl<'a, D: Device> World<'a, D> {
             Some(Request { client: index, arrival: now, sent: None, ticket });
         let gate = client.gate as usize;
         self.gates[gate].queue.enqueue(now, ticket);
+        if let Some(patience) = &mut self.gates[gate].patience {
+            patience.arrived(now, ticket.tenant, slot);
+        }
         self.fill(now, gate);
     }
 
@@ -154,6 +170,7 @@ impl<'a, D: Device> World<'a, D> {
         loop {
             match self.gates[gate].queue.poll(now) {
                 Next::Dispatch(ticket) => {
+                    self.check(now, gate, &ticket);
                     let Ticket { slot: tag, kind, size_bytes: length, .. } = ticket;
                     let request = self.requests[tag as usize].as_mut();
                     request.expect("it waits").sent = Some(now);
@@ -167,6 +184,17 @@ impl<'a, D: Device> World<'a, D> {
                 }
                 Next::Idle => return self.gates[gate].wake = None,
             }
+        }
+    }
+
+    /// Holds a dispatch against what every tenant of the gate is promised.
+    fn check(&mut self, now: Nanos, gate: usize, ticket: &Ticket) {
+        let Some(patience) = &mut self.gates[gate].patience else { return };
+        let Ticket { tenant, slot, cost, .. } = *ticket;
+        let since = self.requests[slot as usize].as_ref().expect("it waited").arrival;
+        let dispatch = Dispatch { tenant, slot, since, cost, is_last: true, is_turn: false };
+        if let Err(violation) = patience.dispatched(now, &dispatch) {
+            panic!("gate {gate}: {violation}");
         }
     }
 
@@ -327,9 +355,11 @@ impl Gate {
             queue.configure(Nanos::ZERO, TenantId(id), *share);
         }
         let members: Vec<HostId> = (0..fleet.gates).map(HostId).collect();
+        let patience = (discipline == Discipline::Order)
+            .then(|| Patience::new(Nanos::ZERO, fleet.tenants.iter().copied()));
         let member = Member::new(host, &members, rules);
         let mut clock = Clock::new(host, member.period(), &fleet.clocks);
         let number = clock.look(Nanos::ZERO).number;
-        Self { queue, member, clock, number, own: None, slots_milli: 0, wake: None }
+        Self { queue, member, clock, number, own: None, slots_milli: 0, wake: None, patience }
     }
 }

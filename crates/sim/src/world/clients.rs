@@ -142,6 +142,7 @@ impl World<'_> {
                 length,
                 sequence: self.sequence,
                 reached_at: self.now,
+                waits_since: self.now,
                 answered_writes: 0,
                 is_backlog: false,
                 is_measured: self.book.measures(due),

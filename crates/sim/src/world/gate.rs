@@ -7,7 +7,7 @@ use evenkeel_engine::{Engine, Input, Output, Request as EngineRequest, Target, U
 use super::World;
 use super::tables::{Call, Home, Origin, Place};
 use super::volume::Tiers;
-use crate::checkers::{Rule, Verdict, broken};
+use crate::checkers::{Dispatch, Rule, Verdict, broken};
 use crate::events::{Bound, Event};
 use crate::link::Way;
 use crate::result::Mark;
@@ -143,6 +143,10 @@ impl World<'_> {
                 if let Some(fairness) = server.fairness.as_mut().filter(|_| request.is_backlog) {
                     fairness.arrived(request.tenant);
                 }
+                request.waits_since = self.now;
+                if let Some(patience) = server.patience.as_mut().filter(|_| request.is_backlog) {
+                    patience.arrived(self.now, request.tenant, slot);
+                }
                 Target::Server(server.id)
             }
         };
@@ -219,6 +223,14 @@ impl World<'_> {
             let is_turn = engine.turn(unit.server) == Some(request.tenant);
             fairness.dispatched(request.tenant, cost, is_last, is_turn);
         }
+        let since = std::mem::replace(&mut request.waits_since, now);
+        if let Some(patience) = server.patience.as_mut().filter(|_| request.is_backlog) {
+            patience.hold(|tenant| engine.holds_to_slots(unit.server, tenant));
+            let is_turn = engine.turn(unit.server) == Some(request.tenant);
+            let is_last = request.custody.is_submitted();
+            let (tenant, slot) = (request.tenant, unit.slot);
+            patience.dispatched(now, &Dispatch { tenant, slot, since, cost, is_last, is_turn })?;
+        }
         if request.is_waiting && request.custody.is_submitted() {
             request.is_waiting = false;
             self.book.waits_no_more(now, request.tenant);
@@ -277,6 +289,9 @@ impl World<'_> {
             // The engine takes back what is left of it.
             if let Some(fairness) = &mut server.fairness {
                 fairness.left(call.tenant);
+            }
+            if let Some(patience) = &mut server.patience {
+                patience.left(call.tenant, call.slot, request.waits_since);
             }
         }
         let is_measuring = self.book.is_measuring();
@@ -353,7 +368,7 @@ impl World<'_> {
         for domain in &mut self.gate.domains {
             domain.restart(self.now)?;
             for &server in &domain.servers {
-                self.servers[server as usize].watch(&domain.policy);
+                self.servers[server as usize].watch(self.now, &domain.policy);
             }
         }
         let unanswered = |(request, _): &(&super::Request, u32)| request.custody.is_unanswered();

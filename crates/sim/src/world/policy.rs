@@ -32,7 +32,7 @@ impl World<'_> {
         for (index, policy) in (0..).zip(domains) {
             let domain = &mut self.gate.domains[index as usize];
             for &server in &domain.servers {
-                self.servers[server as usize].change_policy(&policy);
+                self.servers[server as usize].change_policy(self.now, &policy);
             }
             domain.policy = policy;
             if is_up {
@@ -47,16 +47,20 @@ impl World<'_> {
 
     /// What is queued was queued before the checkers began to watch under the new terms.
     fn watch_backlog(&mut self) {
-        for request in self.requests.entries() {
+        for (slot, request) in (0..).zip(self.requests.entries()) {
             let Home::Server(server) = request.home else { continue };
             let custody = &request.custody;
             let is_queued =
                 custody.is_at_gate() && !custody.is_submitted() && !custody.has_failed();
-            if let Some(fairness) = &mut self.servers[server as usize].fairness
-                && request.is_backlog
-                && is_queued
-            {
+            if !request.is_backlog || !is_queued {
+                continue;
+            }
+            let server = &mut self.servers[server as usize];
+            if let Some(fairness) = &mut server.fairness {
                 fairness.arrived(request.tenant);
+            }
+            if let Some(patience) = &mut server.patience {
+                patience.arrived(request.waits_since, request.tenant, slot);
             }
         }
     }

@@ -9,7 +9,7 @@ use evenkeel_engine::policy;
 
 use super::World;
 use super::tables::{Call, Place};
-use crate::checkers::{Bounds, Fairness, Lag, Limits, Rule, Verdict, broken};
+use crate::checkers::{Bounds, Fairness, Lag, Limits, Patience, Rule, Verdict, broken};
 use crate::device::{Device, Op, Outcome, Step};
 use crate::events::Event;
 use crate::faults::Faulty;
@@ -29,6 +29,7 @@ pub(super) struct Server {
     pub(super) id: ServerId,
     pub(super) fairness: Option<Fairness>,
     pub(super) limits: Option<Limits>,
+    pub(super) patience: Option<Patience>,
     /// The worst lag before the gate was last restarted.
     lag_before: Option<Lag>,
     pub(super) bounds: Bounds,
@@ -109,6 +110,7 @@ impl Server {
             id,
             fairness: Fairness::new(policy, scheduling),
             limits: Limits::new(policy, scheduling),
+            patience: Patience::of(Nanos::ZERO, policy, scheduling),
             lag_before: None,
             bounds: Bounds::new(policy.mode, scheduling),
             device,
@@ -170,18 +172,20 @@ impl Server {
         self.lag_before = self.worst_lag();
         self.fairness = None;
         self.limits = None;
+        self.patience = None;
     }
 
     /// The gate is back.
-    pub(super) fn watch(&mut self, policy: &policy::Domain) {
+    pub(super) fn watch(&mut self, now: Nanos, policy: &policy::Domain) {
         let scheduling = &policy.servers[self.id.index()].1;
         self.bounds = Bounds::new(policy.mode, scheduling);
         self.fairness = Fairness::new(policy, scheduling);
         self.limits = Limits::new(policy, scheduling);
+        self.patience = Patience::of(now, policy, scheduling);
     }
 
     /// Another policy comes into force, with units in service.
-    pub(super) fn change_policy(&mut self, policy: &policy::Domain) {
+    pub(super) fn change_policy(&mut self, now: Nanos, policy: &policy::Domain) {
         let scheduling = &policy.servers[self.id.index()].1;
         self.cost = scheduling.cost;
         self.is_cost_learned = scheduling.is_cost_learned;
@@ -194,6 +198,7 @@ impl Server {
             fairness.follow(before);
         }
         self.limits = Limits::new(policy, scheduling);
+        self.patience = Patience::of(now, policy, scheduling);
     }
 
     /// The worst lag so far, relative to its bound.

@@ -130,6 +130,8 @@ pub(super) struct Request {
     /// Numbers requests in the order in which they were first sent.
     pub(super) sequence: u64,
     pub(super) reached_at: Nanos,
+    /// When its unit that waits for the backend began to: as it came, or as the one before went.
+    pub(super) waits_since: Nanos,
     /// Writes to its volume that had been answered when it came to the gate.
     pub(super) answered_writes: u64,
     /// Whether it counts among its tenant's backlog until its last unit is dispatched.

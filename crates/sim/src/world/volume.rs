@@ -216,6 +216,7 @@ impl World<'_> {
             length: step.length,
             sequence: self.sequence,
             reached_at: now,
+            waits_since: now,
             answered_writes: 0,
             is_backlog: false,
             is_measured: self.book.measures(now),

@@ -14,20 +14,20 @@ use evenkeel_sim::fleet::{Asks, Client, Fleet, Hosts, Record};
 use crate::depths::percentile;
 
 /// A server that does so many requests at a time, and so many in a second.
-fn server(at_once: u32, per_s: u64) -> Constant {
+pub(crate) fn server(at_once: u32, per_s: u64) -> Constant {
     let fixed = Span(u64::from(at_once) * 1_000_000_000 / per_s);
     Constant::new(ConstantSpec { size_bytes: 64 << 30, fixed, rate_bytes: 0, servers: at_once })
 }
 
-fn tenant(share: u32) -> Share {
+pub(crate) fn tenant(share: u32) -> Share {
     Share { weight_milli: share * 1000, ..Share::default() }
 }
 
-fn promised(mean_ms: u64) -> Share {
+pub(crate) fn promised(mean_ms: u64) -> Share {
     Share { latency_goal: Span::from_millis(mean_ms), ..tenant(1) }
 }
 
-fn at_s(seconds: u64) -> Nanos {
+pub(crate) fn at_s(seconds: u64) -> Nanos {
     Nanos::ZERO + Span::from_secs(seconds)
 }
 
@@ -35,7 +35,7 @@ fn closed(gate: u32, tenant: u32, requests: u32) -> Client {
     Client::reads(gate, tenant, Asks::Closed(requests))
 }
 
-fn fleet(gates: u32, tenants: &[Share], clients: &[Client]) -> Fleet {
+pub(crate) fn fleet(gates: u32, tenants: &[Share], clients: &[Client]) -> Fleet {
     Fleet {
         gates,
         tenants: tenants.to_vec(),

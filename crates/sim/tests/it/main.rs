@@ -20,5 +20,6 @@ mod scenes;
 mod script;
 mod shares;
 mod sites;
+mod starving;
 mod store;
 mod tiers;

@@ -208,6 +208,48 @@ fn tiered() -> impl Strategy<Value = Scenario> {
     )
 }
 
+/// Two backends in the order of deadlines, some of whose tenants have goals.
+fn with_goals() -> impl Strategy<Value = Scenario> {
+    let goals = proptest::collection::vec(0..20_000u64, 5);
+    (scenario(), goals).prop_map(|(mut scenario, goals_us)| {
+        scenario.policy.groups.clear();
+        for backend in &mut scenario.policy.backends {
+            backend.scheduling.discipline = Discipline::Edf;
+        }
+        for (tenant, goal_us) in scenario.policy.tenants.iter_mut().zip(goals_us) {
+            // A quarter has none.
+            let goal_us = goal_us.saturating_sub(5_000);
+            tenant.share.latency_goal = Span::from_micros(goal_us);
+        }
+        scenario
+    })
+}
+
+/// Slow backends for some seconds, so that requests without a goal wait for as long as they may.
+fn slow() -> impl Strategy<Value = Scenario> {
+    let fixed = (span_us(1_000..20_000), 1..4u32);
+    let base = prop_oneof![2 => scenario().boxed(), 1 => with_goals().boxed()];
+    (base, fixed).prop_map(|(mut scenario, (fixed, servers))| {
+        scenario.policy.mode = Mode::Enforce;
+        for one in &mut scenario.devices {
+            let size_bytes = 1 << 30;
+            one.device =
+                DeviceSpec::Constant(ConstantSpec { size_bytes, fixed, rate_bytes: 0, servers });
+        }
+        for tenant in &mut scenario.policy.tenants {
+            tenant.share.latency_goal = Span(tenant.share.latency_goal.0 * 20);
+        }
+        for workload in &mut scenario.workloads {
+            workload.depth *= 8;
+            workload.stop = workload.stop.map(|stop| Span(stop.0 * 40));
+            workload.idle.clear();
+        }
+        scenario.length = Span::from_secs(4);
+        scenario.interval = Span::from_secs(1);
+        scenario
+    })
+}
+
 fn scenario() -> impl Strategy<Value = Scenario> {
     let mode =
         select(vec![Mode::Enforce, Mode::Enforce, Mode::Enforce, Mode::Observe, Mode::Shadow]);
@@ -276,7 +318,12 @@ proptest! {
 
     #[test]
     fn a_random_scenario_breaks_no_rule_and_repeats_itself(
-        scenario in prop_oneof![2 => scenario().boxed(), 1 => tiered().boxed()],
+        scenario in prop_oneof![
+            4 => scenario().boxed(),
+            2 => tiered().boxed(),
+            1 => with_goals().boxed(),
+            1 => slow().boxed(),
+        ],
     ) {
         let summary = run(&scenario);
         let clients = summary.tenants.iter().filter(|tenant| tenant.name != MOVER_TENANT);

@@ -8,19 +8,23 @@
 //! waits behind those who are late already, and is late in turn. So the requests are split:
 //!
 //! ```text
-//!           +--> on time   earliest deadline first ---+
-//! arrival --+        | cannot be met, or given up     +--> device
-//!           |        v                                |
-//!           +--> late      by weight (SFQ) -----------+    when nobody is on time, and for one
-//!        without a goal                                    part in 1024 of the service besides
+//!           +--> on time   earliest deadline first ----+
+//! arrival --+        | cannot be met, or given up      +--> device
+//!           |        v                                 |
+//!           +--> late      half of their shares first -+    all of what those on time leave
+//!        without a goal    oldest first, by weight
 //! ```
 //!
 //! - **Given up** are the fewest that must be: a plan over all that wait, made anew after every so
 //!   many arrivals while there is more to do than time for it. It gives up long requests rather
 //!   than many short ones. What it gave up may be met after all if less arrives than did before.
-//! - **Late ones last**, yet not never: one part in 1024 of the service goes to them, by weight. So
-//!   a late request waits at most for 1024 times the service of those late before it, and no tenant
-//!   starves.
+//! - **Late ones** have half of their tenants' shares at least, each tenant's oldest first, and
+//!   beyond that what those on time leave (`sched::late`). So nobody starves, and of the requests
+//!   on time no more are given up for the late than half of the device can serve. Where all tenants
+//!   ask for more than they can have for long, more are late than would have to be: whoever serves
+//!   as few late ones as can be lets some wait for ever.
+//! - **Without a goal** a request counts as late at once: its tenant has a share, and no promise of
+//!   time.
 //!
 //! Service times are costs over the device's speed, which is measured while it is busy.
 //!
@@ -30,19 +34,18 @@
 pub mod plan;
 mod speed;
 
+use std::collections::VecDeque;
+
 use super::depth::{Depth, DepthPolicy};
 use super::heap::IndexedHeap;
+use super::late::Late;
 use super::queues::Queues;
-use super::sfq::{Sfq, SfqOptions};
 use super::{Next, Scheduler, Share};
 use crate::id::TenantId;
 use crate::ticket::{Cost, Ticket};
 use crate::time::{Nanos, Span};
 use plan::{Job, Planner};
 use speed::Speed;
-
-/// Service for requests on time that earns late ones a unit of theirs.
-const LATE_PART: u64 = 1024;
 
 /// Arrivals between two plans, at least.
 const PLAN_ARRIVALS_MIN: usize = 16;
@@ -57,10 +60,12 @@ pub struct Edf {
     deadlines: IndexedHeap<(Nanos, u64)>,
     /// Cost of all that is on time.
     on_time_cost: u64,
-    late: Late,
+    /// Those who are late, or have no goal.
+    late: Late<Ticket>,
     planner: Planner,
-    /// Given up by the last plan, and yet to be met should less arrive than did until then.
-    given_up: Vec<Timed>,
+    /// Given up by the last plan, and yet to be met should less arrive than did until then; by
+    /// deadline.
+    given_up: VecDeque<Timed>,
     /// What a plan looks at; empty between plans.
     planned: Vec<Timed>,
     /// Arrivals since the last plan.
@@ -78,56 +83,18 @@ struct Timed {
     arrival: u64,
 }
 
-/// Those who are late, or have no goal.
-#[derive(Clone, Debug)]
-struct Late {
-    queue: Sfq,
-    /// Taken from the queue, to go next.
-    head: Option<Ticket>,
-    /// Cost that it has earned.
-    credit: u64,
-}
-
-impl Late {
-    fn head(&mut self, now: Nanos) -> Option<Ticket> {
-        if self.head.is_none()
-            && let Next::Dispatch(ticket) = self.queue.poll(now)
-        {
-            // The queue gives an order only; what is with the device is counted above it.
-            self.queue.complete(now, ticket);
-            self.head = Some(ticket);
-        }
-        self.head
-    }
-
-    /// Late requests earn while others go first.
-    fn earn(&mut self, cost: Cost) {
-        self.credit = self.credit.saturating_add(cost.0);
-    }
-
-    fn may_go(&self, ticket: &Ticket) -> bool {
-        self.credit / LATE_PART >= ticket.cost.0
-    }
-
-    fn take(&mut self) -> Option<Ticket> {
-        self.credit = 0;
-        self.head.take()
-    }
-}
-
 impl Edf {
     /// A scheduler that knows no tenant yet.
     pub fn new(depth: DepthPolicy) -> Self {
-        let unbounded = SfqOptions { depth: DepthPolicy::Requests(u32::MAX), hold: Span::ZERO };
         let depth = Depth::new(depth);
         Self {
             goals: Vec::new(),
             on_time: Queues::default(),
             deadlines: IndexedHeap::default(),
             on_time_cost: 0,
-            late: Late { queue: Sfq::new(unbounded), head: None, credit: 0 },
+            late: Late::default(),
             planner: Planner::default(),
-            given_up: Vec::new(),
+            given_up: VecDeque::new(),
             planned: Vec::new(),
             unplanned: 0,
             arrivals: 0,
@@ -138,7 +105,7 @@ impl Edf {
 
     /// Requests waiting that are late, or have no goal.
     pub fn late(&self) -> usize {
-        self.late.queue.queued() + usize::from(self.late.head.is_some())
+        self.late.len()
     }
 
     fn push(&mut self, timed: Timed) {
@@ -155,6 +122,26 @@ impl Edf {
         self.on_time_cost -= timed.ticket.cost.0;
         self.place_head(tenant);
         Some(timed)
+    }
+
+    /// What was given up and cannot be met any more is late.
+    fn expire(&mut self, now: Nanos) {
+        while let Some(timed) = self.given_up.front().copied() {
+            if self.can_be_met(now, &timed) {
+                return;
+            }
+            self.given_up.pop_front();
+            self.become_late(&timed);
+        }
+    }
+
+    fn can_be_met(&self, now: Nanos, timed: &Timed) -> bool {
+        now + self.speed.time(timed.ticket.cost) <= timed.deadline
+    }
+
+    fn become_late(&mut self, timed: &Timed) {
+        let Timed { ticket, arrival, .. } = timed;
+        self.late.push(ticket.tenant, *arrival, ticket.cost, *ticket);
     }
 
     fn place_head(&mut self, tenant: u32) {
@@ -174,7 +161,7 @@ impl Edf {
             return;
         };
         let worth = PLAN_ARRIVALS_MIN.max((self.on_time.len() + self.given_up.len()) / 4);
-        let is_crowded = now + self.speed.time(Cost(self.on_time_cost)) > first;
+        let is_crowded = now + self.late.stretch(self.speed.time(Cost(self.on_time_cost))) > first;
         if self.unplanned >= worth && (is_crowded || !self.given_up.is_empty()) {
             self.plan(now);
         }
@@ -182,7 +169,7 @@ impl Edf {
 
     fn plan(&mut self, now: Nanos) {
         self.unplanned = 0;
-        self.planned.append(&mut self.given_up);
+        self.planned.extend(self.given_up.drain(..));
         while let Some((_, tenant)) = self.deadlines.peek() {
             self.planned.extend(std::iter::from_fn(|| self.on_time.pop(tenant as usize)));
             self.deadlines.remove(tenant);
@@ -190,18 +177,18 @@ impl Edf {
         self.on_time_cost = 0;
         let mut waiting = std::mem::take(&mut self.planned);
         waiting.sort_unstable_by_key(|timed| (timed.deadline, timed.arrival));
-        let speed = self.speed;
-        let jobs = waiting
-            .iter()
-            .map(|timed| Job { service: speed.time(timed.ticket.cost), deadline: timed.deadline });
+        let jobs = waiting.iter().map(|timed| {
+            let service = self.late.stretch(self.speed.time(timed.ticket.cost));
+            Job { service, deadline: timed.deadline }
+        });
         let mut planner = std::mem::take(&mut self.planner);
         for (timed, given_up) in waiting.iter().zip(planner.give_up(now, jobs)) {
             if !*given_up {
                 self.push(*timed);
-            } else if now + speed.time(timed.ticket.cost) <= timed.deadline {
-                self.given_up.push(*timed);
+            } else if self.can_be_met(now, timed) {
+                self.given_up.push_back(*timed);
             } else {
-                self.late.queue.enqueue(now, timed.ticket);
+                self.become_late(timed);
             }
         }
         waiting.clear();
@@ -212,11 +199,11 @@ impl Edf {
     fn first_on_time(&mut self, now: Nanos) -> Option<Ticket> {
         while let Some((_, tenant)) = self.deadlines.peek() {
             let head = self.on_time.front(tenant as usize).expect("a tenant in the heap has one");
-            if now + self.speed.time(head.ticket.cost) <= head.deadline {
+            if self.can_be_met(now, head) {
                 return Some(head.ticket);
             }
             let timed = self.pop(tenant).expect("it was at the front");
-            self.late.queue.enqueue(now, timed.ticket);
+            self.become_late(&timed);
         }
         None
     }
@@ -224,16 +211,18 @@ impl Edf {
     /// Gives a ticket the time at which it is due, and queues it by that.
     fn take_in(&mut self, now: Nanos, ticket: Ticket) {
         let goal = *self.goals.get(ticket.tenant.index()).expect("configured before it sends");
-        if goal == Span::ZERO {
-            return self.late.queue.enqueue(now, ticket);
-        }
         self.arrivals += 1;
+        self.late.begin_wait(ticket.tenant);
+        let timed = Timed { ticket, deadline: now + goal, arrival: self.arrivals };
+        if goal == Span::ZERO {
+            return self.become_late(&timed);
+        }
         self.unplanned += 1;
-        self.push(Timed { ticket, deadline: now + goal, arrival: self.arrivals });
+        self.push(timed);
     }
 
     /// Takes a queued ticket back, wherever it waits.
-    fn take_back(&mut self, now: Nanos, ticket: Ticket) -> bool {
+    fn take_back(&mut self, ticket: Ticket) -> bool {
         let index = ticket.tenant.index();
         let same_slot = |queued: &Timed| queued.ticket.slot == ticket.slot;
         if let Some(removed) = self.on_time.remove(index, same_slot, |_, _| ()) {
@@ -246,16 +235,7 @@ impl Edf {
             self.given_up.remove(position);
             return true;
         }
-        let is_head = self.late.head.is_some_and(|head| head.slot == ticket.slot);
-        if is_head {
-            self.late.head = None;
-        }
-        is_head || self.late.queue.withdraw(now, ticket)
-    }
-
-    fn dispatch(&mut self, now: Nanos, ticket: Ticket) -> Next {
-        self.depth.start(now, &ticket);
-        Next::Dispatch(ticket)
+        self.late.remove(ticket.tenant, |late| late.slot == ticket.slot).is_some()
     }
 }
 
@@ -281,17 +261,14 @@ impl Scheduler for Edf {
     }
 
     fn poll(&mut self, now: Nanos) -> Next {
+        self.expire(now);
         self.plan_if_crowded(now);
         let on_time = self.first_on_time(now);
-        let late = self.late.head(now);
-        let (ticket, goes_late) = match (on_time, late) {
-            (None, None) => {
-                self.speed.note_room();
-                return Next::Idle;
-            }
-            (None, Some(ticket)) => (ticket, true),
-            (Some(_), Some(ticket)) if self.late.may_go(&ticket) => (ticket, true),
-            (Some(ticket), _) => (ticket, false),
+        let goes_late = on_time.is_none() || self.late.is_due();
+        let chosen = if goes_late { self.late.head().copied() } else { on_time };
+        let Some(ticket) = chosen else {
+            self.speed.note_room();
+            return Next::Idle;
         };
         if !self.depth.fits(&ticket) {
             self.depth.note_wait();
@@ -299,19 +276,19 @@ impl Scheduler for Edf {
             return Next::Idle;
         }
         if goes_late {
-            self.late.take();
+            self.late.pop();
         } else {
             self.pop(ticket.tenant.0);
-            if late.is_some() {
-                self.late.earn(ticket.cost);
-            }
         }
-        self.dispatch(now, ticket)
+        self.late.spend(ticket.cost);
+        self.late.end_wait(ticket.tenant);
+        self.depth.start(now, &ticket);
+        Next::Dispatch(ticket)
     }
 
     /// A new goal holds for what arrives from now on.
-    fn configure(&mut self, now: Nanos, tenant: TenantId, share: Share) {
-        self.late.queue.configure(now, tenant, share);
+    fn configure(&mut self, _now: Nanos, tenant: TenantId, share: Share) {
+        self.late.configure(tenant, share.weight_milli);
         let tenants = self.goals.len().max(tenant.index() + 1);
         self.goals.resize(tenants, Span::ZERO);
         self.on_time.reserve_tenants(tenants);
@@ -320,8 +297,9 @@ impl Scheduler for Edf {
     }
 
     fn withdraw(&mut self, now: Nanos, ticket: Ticket) -> bool {
-        let was_queued = self.take_back(now, ticket);
+        let was_queued = self.take_back(ticket);
         if was_queued {
+            self.late.end_wait(ticket.tenant);
             self.depth.withdrawn(now, &ticket);
         }
         was_queued
@@ -333,8 +311,10 @@ impl Scheduler for Edf {
             drained.extend(std::iter::from_fn(|| self.pop(tenant)).map(|timed| timed.ticket));
         }
         drained.extend(self.given_up.drain(..).map(|timed| timed.ticket));
-        drained.extend(self.late.head.take());
-        drained.extend(self.late.queue.drain());
+        drained.extend(std::iter::from_fn(|| self.late.pop()));
+        for ticket in &drained {
+            self.late.end_wait(ticket.tenant);
+        }
         self.depth.drained();
         drained
     }
