@@ -5,6 +5,8 @@ mod clocks;
 #[cfg(feature = "nats")]
 mod nats;
 mod policies;
+#[cfg(feature = "nats")]
+mod scale;
 mod words;
 
 use std::net::UdpSocket;

@@ -22,7 +22,8 @@
 //!    Flows without a target are never served whole then: a client that sends its next request
 //!    with each answer asks more the more it gets. They share what is left by weight, and with
 //!    them, as one, those passed over. What a tenant lacks to half its share of U is kept for those
-//!    of its flows; where those served whole leave less, the last of them give it up.
+//!    of its flows whose oldest request is overdue; where those served whole leave
+//!    less, the last of them give it up.
 //! 6. **Trim.** Caps are bounds; the flows served whole leave some of theirs unused. While somebody
 //!    waits, what is left for those passed over grows by a part of what N lacks to U.
 //! 7. **Overshoot.** A flow served whole may send what has piled up at once, so that N can exceed
@@ -47,7 +48,7 @@ use std::collections::BTreeMap;
 
 use super::latency::{Estimator, Line};
 use super::name::TenantNumber;
-use super::order::Order;
+use super::order::{OVERDUE, Order};
 use super::summary::{FlowId, FlowSummary};
 use super::watch::Watch;
 use super::{Controller, Decision, View, whole_slots};
@@ -132,6 +133,8 @@ struct Ask {
     /// Its weight among those passed over, above zero: its part of that of its tenant.
     weight: f64,
     is_waiting: bool,
+    /// Whether its oldest request has waited for its target, as far as their mean age tells.
+    is_overdue: bool,
 }
 
 impl Slack {
@@ -200,8 +203,9 @@ impl Slack {
     }
 }
 
-/// What is kept for each of those passed over: what its tenant lacks to half its share beside those
-/// of its flows that are served whole, if it asks for that; by what its flows would use.
+/// What is kept for each of those passed over whose oldest request has waited for its target: what
+/// its tenant lacks to half its share beside those of its flows that are served whole, if it asks
+/// for that; by what its flows would use.
 fn kept(asks: &[Ask], whole: &[usize], passed_over: &[usize], slots_all: f64) -> Vec<f64> {
     /// Of one tenant.
     #[derive(Default)]
@@ -218,16 +222,27 @@ fn kept(asks: &[Ask], whole: &[usize], passed_over: &[usize], slots_all: f64) ->
     for index in whole {
         tenants.entry(asks[*index].id.tenant).or_default().whole += asks[*index].whole;
     }
-    for index in passed_over {
+    for index in passed_over.iter().filter(|index| asks[**index].is_overdue) {
         tenants.entry(asks[*index].id.tenant).or_default().free += asks[*index].free;
     }
     let kept = |index: &usize| {
         let ask = &asks[*index];
+        if !ask.is_overdue {
+            return 0.0;
+        }
         let tenant = &tenants[&ask.id.tenant];
         let lacking = (slots_all / 2.0 * tenant.weight / weights - tenant.whole).max(0.0);
         ask.free * (lacking / tenant.free).min(1.0)
     };
     passed_over.iter().map(kept).collect()
+}
+
+/// Whether the oldest request of a flow has waited for so long that its tenant is owed something
+/// ([`OVERDUE`]), or for any time without a target. Requests that came evenly and wait in the order
+/// of their arrival are half as old in the mean.
+fn is_overdue(flow: &FlowSummary) -> bool {
+    let bound = flow.target.map_or(Span::ZERO, |target| target.latency_max);
+    flow.queued > 0 && 2 * flow.queued_age.0 / u64::from(flow.queued) >= OVERDUE * bound.0
 }
 
 /// Caps flows served whole at what they need; the last of them give up the excess.
@@ -320,6 +335,7 @@ impl Controller for Slack {
                     whole: ((expected + queued / DRAIN_S) * deepest_s).max(1.0),
                     weight: f64::from(flow.weight_milli.max(1)) / f64::from(flows_of[&id.tenant]),
                     is_waiting: queued > 0.0,
+                    is_overdue: is_overdue(flow),
                 }
             })
             .collect();
@@ -344,6 +360,7 @@ mod tests {
             bound_s: *bound_s,
             free: *slots,
             whole: *slots,
+            is_overdue: true,
             weight: 1.0,
             is_waiting: true,
         };

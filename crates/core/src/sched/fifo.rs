@@ -45,7 +45,7 @@ impl Fifo {
     fn pop(&mut self, now: Nanos) -> Option<Ticket> {
         let is_late = |queued: &mut Queued| queued.at + PATIENCE <= now;
         while let Some(Queued { ticket, at }) = self.queue.pop_front_if(is_late) {
-            self.late.push(ticket.tenant, at.0, ticket.cost, ticket);
+            self.late.push(ticket.tenant, (at.0, Nanos::ZERO), ticket.cost, ticket);
         }
         let in_time = || self.queue.pop_front().map(|queued| queued.ticket);
         let ticket = self.late.pop().or_else(in_time)?;

@@ -15,7 +15,9 @@
 //! Two tenants of equal weight, one in time and one late, with requests of cost 1: V gains 1/2 with
 //! each dispatch, S of the late one gains 2, so that it goes at every fourth.
 //!
-//! Who becomes late starts at V, as in start-time fair queuing. Where nobody is owed anything and
+//! A request may be late before its tenant is owed anything: it cannot be met any more, and has not
+//! waited for its goal yet. It then goes when nobody is in time. Who is owed something starts at V,
+//! as in start-time fair queuing. Where nobody is owed anything and
 //! nobody is in time, the late share all by weight, by start-time tags of their own. Nobody runs up
 //! a debt by that: S is then at most a request ahead of V. Nor is anybody owed more for it: whoever
 //! comes in time goes at once.
@@ -36,14 +38,17 @@ use super::key::Key;
 use super::tag::{Scale, Tag};
 use crate::id::TenantId;
 use crate::ticket::Cost;
-use crate::time::Span;
+use crate::time::{Nanos, Span};
 
 /// The late requests of all tenants, and how many wait in all. See the [module](self).
 #[derive(Clone, Debug)]
 pub(crate) struct Late<E> {
     tenants: Vec<Tenant<E>>,
-    /// Tenants with late requests, by S.
+    /// Tenants whose oldest late request has waited for its time, by S.
     owed: IndexedHeap<Key>,
+    /// The others with late ones, by when theirs will have; and how far that has been looked at.
+    patient: IndexedHeap<Nanos>,
+    now: Nanos,
     /// V.
     virtual_time: Tag,
     /// The same tenants by whose turn it is where nobody is owed anything.
@@ -51,7 +56,7 @@ pub(crate) struct Late<E> {
     turn_time: Tag,
     /// Weights of the tenants that have something waiting, late or not.
     weights_milli: u64,
-    /// Weights of those of them that have late ones.
+    /// Weights of those of them that are owed something.
     overdue_milli: u64,
     /// Late requests.
     length: usize,
@@ -72,12 +77,16 @@ struct Tenant<E> {
     /// Oldest first.
     late: VecDeque<Entry<E>>,
     pushed: u64,
+    /// Whether the oldest of them has waited for its time.
+    is_overdue: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Entry<E> {
     /// The order of arrival.
     age: u64,
+    /// From when on its tenant is owed service for it.
+    owed_from: Nanos,
     cost: Cost,
     what: E,
 }
@@ -92,6 +101,7 @@ impl<E> Tenant<E> {
             waiting: 0,
             late: VecDeque::new(),
             pushed: 0,
+            is_overdue: false,
         }
     }
 
@@ -105,6 +115,8 @@ impl<E> Default for Late<E> {
         Self {
             tenants: Vec::new(),
             owed: IndexedHeap::default(),
+            patient: IndexedHeap::default(),
+            now: Nanos::ZERO,
             virtual_time: Tag(0),
             turns: IndexedHeap::default(),
             turn_time: Tag(0),
@@ -123,6 +135,7 @@ impl<E: Copy> Late<E> {
         let count = self.tenants.len().max(tenant.index() + 1);
         self.tenants.resize_with(count, || Tenant::new(weight_milli));
         self.owed.reserve_ids(count);
+        self.patient.reserve_ids(count);
         self.turns.reserve_ids(count);
         let row = &mut self.tenants[tenant.index()];
         let (before, after) = (row.weight_milli(), weight_milli.max(1));
@@ -130,7 +143,7 @@ impl<E: Copy> Late<E> {
         if row.waiting > 0 {
             self.weights_milli = self.weights_milli - u64::from(before) + u64::from(after);
         }
-        if !row.late.is_empty() {
+        if row.is_overdue {
             self.overdue_milli = self.overdue_milli - u64::from(before) + u64::from(after);
         }
         let rescaled = |start: Tag, time: Tag| {
@@ -144,13 +157,40 @@ impl<E: Copy> Late<E> {
 
     /// Puts a tenant with late ones where its tags belong, or takes it out after its last.
     fn place(&mut self, tenant: TenantId) {
-        let row = &self.tenants[tenant.index()];
-        if row.late.is_empty() {
-            self.owed.remove(tenant.0);
-            self.turns.remove(tenant.0);
-        } else {
-            self.owed.set(tenant.0, Key::new(row.owed, row.pushed));
-            self.turns.set(tenant.0, Key::new(row.turn, row.pushed));
+        let row = &mut self.tenants[tenant.index()];
+        let oldest = row.late.front().map(|entry| entry.owed_from);
+        let is_overdue = oldest.is_some_and(|from| from <= self.now);
+        let weight_milli = u64::from(row.weight_milli());
+        if is_overdue && !row.is_overdue {
+            row.owed = row.owed.max(self.virtual_time);
+            self.overdue_milli += weight_milli;
+        } else if row.is_overdue && !is_overdue {
+            self.overdue_milli -= weight_milli;
+        }
+        row.is_overdue = is_overdue;
+        match oldest {
+            Some(from) if !is_overdue => {
+                self.owed.remove(tenant.0);
+                self.patient.set(tenant.0, from);
+            }
+            Some(_) => {
+                self.patient.remove(tenant.0);
+                self.owed.set(tenant.0, Key::new(row.owed, row.pushed));
+            }
+            None => {
+                self.owed.remove(tenant.0);
+                self.patient.remove(tenant.0);
+                return self.turns.remove(tenant.0);
+            }
+        }
+        self.turns.set(tenant.0, Key::new(row.turn, row.pushed));
+    }
+
+    /// Time has passed: more may have waited for their time.
+    pub(crate) fn advance(&mut self, now: Nanos) {
+        self.now = self.now.max(now);
+        while let Some((_, tenant)) = self.patient.peek().filter(|(from, _)| *from <= now) {
+            self.place(TenantId(tenant));
         }
     }
 
@@ -172,25 +212,32 @@ impl<E: Copy> Late<E> {
         }
     }
 
-    /// One that waits is late from now on. A smaller `age` is older.
-    pub(crate) fn push(&mut self, tenant: TenantId, age: u64, cost: Cost, what: E) {
+    /// One that waits is late from now on, and its tenant is owed service for it `from` then on. A
+    /// smaller `age` is older.
+    pub(crate) fn push(
+        &mut self,
+        tenant: TenantId,
+        (age, owed_from): (u64, Nanos),
+        cost: Cost,
+        what: E,
+    ) {
         self.pushes += 1;
         self.length += 1;
         let row = &mut self.tenants[tenant.index()];
         // Nearly always they become late in the order in which they came.
         let newer = row.late.iter().rev().take_while(|entry| entry.age > age).count();
-        row.late.insert(row.late.len() - newer, Entry { age, cost, what });
+        row.late.insert(row.late.len() - newer, Entry { age, owed_from, cost, what });
         if row.late.len() == 1 {
-            row.owed = row.owed.max(self.virtual_time);
             row.turn = row.turn.max(self.turn_time);
             row.pushed = self.pushes;
-            self.overdue_milli += u64::from(row.weight_milli());
+        }
+        if newer + 1 == row.late.len() {
             self.place(tenant);
         }
     }
 
-    /// How long those in time have to wait for what the device does in so long, while the late have
-    /// the half of their shares.
+    /// How long those in time have to wait for what the device does in so long, while those that
+    /// are owed something have the half of their shares.
     pub(crate) fn stretch(&self, time: Span) -> Span {
         let all = u128::from(self.weights_milli) * 2;
         let left = all - u128::from(self.overdue_milli);
@@ -200,12 +247,12 @@ impl<E: Copy> Late<E> {
 
     /// Whose late request goes first: who is owed most, or else whose turn it is.
     fn first(&self) -> Option<u32> {
-        let (_, owed) = self.owed.peek()?;
+        let owed = self.owed.peek().map(|(_, tenant)| tenant);
         let (_, next) = self.turns.peek()?;
-        Some(if self.is_owed(owed) { owed } else { next })
+        Some(owed.filter(|owed| self.is_owed(*owed)).unwrap_or(next))
     }
 
-    /// Whether a tenant with late ones has had less than half its share.
+    /// Whether a tenant that waits for longer than it was to has had less than half its share.
     fn is_owed(&self, tenant: u32) -> bool {
         self.tenants[tenant as usize].owed < self.virtual_time
     }
@@ -255,10 +302,6 @@ impl<E: Copy> Late<E> {
     /// One of the tenant's late requests has been taken out.
     fn leave(&mut self, tenant: TenantId) {
         self.length -= 1;
-        let row = &self.tenants[tenant.index()];
-        if row.late.is_empty() {
-            self.overdue_milli -= u64::from(row.weight_milli());
-        }
         self.place(tenant);
     }
 
@@ -285,7 +328,7 @@ mod tests {
 
     fn push(late: &mut Late<u64>, tenant: u32, age: u64, cost: Cost) {
         late.begin_wait(TenantId(tenant));
-        late.push(TenantId(tenant), age, cost, age);
+        late.push(TenantId(tenant), (age, Nanos::ZERO), cost, age);
     }
 
     /// Dispatches one: the first of the late if it is due, else one in time. Says what was late.
@@ -303,6 +346,25 @@ mod tests {
         let gone: Vec<bool> = (0..12).map(|_| dispatch(&mut late).is_some()).collect();
         let every_fourth: Vec<bool> = (0..12).map(|index| index % 4 == 1).collect();
         assert_eq!(gone, every_fourth);
+    }
+
+    #[test]
+    fn who_is_late_before_its_time_is_owed_nothing_until_then() {
+        let mut late = late(&[1, 1]);
+        late.begin_wait(TenantId(0));
+        for age in 0..30 {
+            late.begin_wait(TenantId(1));
+            late.push(TenantId(1), (age, Nanos(10 + age)), ONE, age);
+        }
+        late.advance(Nanos(9));
+        assert!((0..20).all(|_| dispatch(&mut late).is_none()));
+        assert_eq!((late.head(), late.stretch(Span(100))), (Some(&0), Span(100)));
+        late.advance(Nanos(11));
+        let gone: Vec<bool> = (0..12).map(|_| dispatch(&mut late).is_some()).collect();
+        assert_eq!(gone.iter().filter(|gone| **gone).count(), 2, "the third has time yet");
+        late.advance(Nanos(100));
+        assert_eq!(late.stretch(Span(90)), Span(120));
+        assert_eq!((0..40).filter_map(|_| dispatch(&mut late)).count(), 10);
     }
 
     #[test]

@@ -2,14 +2,15 @@
 
 use std::rc::Rc;
 
-use evenkeel_core::control::member::{Member, Rules};
+use evenkeel_core::control::member::{Member, Method, Rules};
+use evenkeel_core::control::order::OVERDUE;
 use evenkeel_core::control::pace;
 use evenkeel_core::control::shared::{Discipline, Enforcement, SharedQueue};
 use evenkeel_core::control::summary::{HostId, Summary};
 use evenkeel_core::control::{Decision, Division};
 use evenkeel_core::id::TenantId;
 use evenkeel_core::prng::Prng;
-use evenkeel_core::sched::{Next, Scheduler};
+use evenkeel_core::sched::{Next, Scheduler, Share};
 use evenkeel_core::ticket::Ticket;
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::cost::CostModel;
@@ -48,6 +49,9 @@ struct Request {
 
 struct Gate {
     queue: SharedQueue,
+    /// By ticket slot, of which each gate counts its own: the number of the request.
+    tags: Vec<u32>,
+    free: Vec<u32>,
     member: Member,
     clock: Clock,
     /// The period under way.
@@ -141,10 +145,12 @@ impl<'a, D: Device> World<'a, D> {
         if let Some(pause) = client.pause(&mut self.prng) {
             self.events.push(now + pause, Event::Ask(index));
         }
-        let slot = self.free.pop().unwrap_or_else(|| {
+        let tag = self.free.pop().unwrap_or_else(|| {
             self.requests.push(None);
-            u32::try_from(self.requests.len() - 1).expect("fewer requests than slots")
+            u32::try_from(self.requests.len() - 1).expect("fewer requests than tags")
         });
+        let gate = client.gate as usize;
+        let slot = self.gates[gate].slot(tag);
         let ticket = Ticket {
             tenant: TenantId(client.tenant),
             kind: client.kind,
@@ -155,9 +161,8 @@ impl<'a, D: Device> World<'a, D> {
         };
         let second = usize::try_from(now.0 / SECOND.0).expect("a finite run");
         self.record.tenants[client.tenant as usize][second].asked_ns += ticket.cost.0;
-        self.requests[slot as usize] =
+        self.requests[tag as usize] =
             Some(Request { client: index, arrival: now, sent: None, ticket });
-        let gate = client.gate as usize;
         self.gates[gate].queue.enqueue(now, ticket);
         if let Some(patience) = &mut self.gates[gate].patience {
             patience.arrived(now, ticket.tenant, slot);
@@ -171,7 +176,8 @@ impl<'a, D: Device> World<'a, D> {
             match self.gates[gate].queue.poll(now) {
                 Next::Dispatch(ticket) => {
                     self.check(now, gate, &ticket);
-                    let Ticket { slot: tag, kind, size_bytes: length, .. } = ticket;
+                    let Ticket { slot, kind, size_bytes: length, .. } = ticket;
+                    let tag = self.gates[gate].tags[slot as usize];
                     let request = self.requests[tag as usize].as_mut();
                     request.expect("it waits").sent = Some(now);
                     let offset = self.prng.below(REGION_BYTES / length) * length;
@@ -189,9 +195,10 @@ impl<'a, D: Device> World<'a, D> {
 
     /// Holds a dispatch against what every tenant of the gate is promised.
     fn check(&mut self, now: Nanos, gate: usize, ticket: &Ticket) {
-        let Some(patience) = &mut self.gates[gate].patience else { return };
+        let Gate { patience: Some(patience), tags, .. } = &mut self.gates[gate] else { return };
         let Ticket { tenant, slot, cost, .. } = *ticket;
-        let since = self.requests[slot as usize].as_ref().expect("it waited").arrival;
+        let tag = tags[slot as usize];
+        let since = self.requests[tag as usize].as_ref().expect("it waited").arrival;
         let dispatch = Dispatch { tenant, slot, since, cost, is_last: true, is_turn: false };
         if let Err(violation) = patience.dispatched(now, &dispatch) {
             panic!("gate {gate}: {violation}");
@@ -229,6 +236,7 @@ impl<'a, D: Device> World<'a, D> {
         book.device += sent.map_or(Span::ZERO, |at| Span(now.since(at).0));
         book.longest = book.longest.max(response);
         let gate = client.gate as usize;
+        self.gates[gate].free.push(ticket.slot);
         self.gates[gate].queue.complete(now, ticket);
         if client.pause(&mut self.prng).is_none() {
             self.ask(now, index);
@@ -355,11 +363,29 @@ impl Gate {
             queue.configure(Nanos::ZERO, TenantId(id), *share);
         }
         let members: Vec<HostId> = (0..fleet.gates).map(HostId).collect();
-        let patience = (discipline == Discipline::Order)
-            .then(|| Patience::new(Nanos::ZERO, fleet.tenants.iter().copied()));
+        // What each is promised at a gate: `slack` owes nothing before it.
+        let goals = if fleet.method == Method::Slack { OVERDUE } else { 1 };
+        let promised = fleet.tenants.iter().map(|share| {
+            let latency_goal = Span(share.latency_goal.0 * goals);
+            Share { latency_goal, ..*share }
+        });
+        let patience =
+            (discipline == Discipline::Order).then(|| Patience::new(Nanos::ZERO, promised));
         let member = Member::new(host, &members, rules);
         let mut clock = Clock::new(host, member.period(), &fleet.clocks);
         let number = clock.look(Nanos::ZERO).number;
-        Self { queue, member, clock, number, own: None, slots_milli: 0, wake: None, patience }
+        let (tags, free) = (Vec::new(), Vec::new());
+        let (own, slots_milli, wake) = (None, 0, None);
+        Self { queue, tags, free, member, clock, number, own, slots_milli, wake, patience }
+    }
+
+    /// A slot of its own for a request.
+    fn slot(&mut self, tag: u32) -> u32 {
+        if let Some(slot) = self.free.pop() {
+            self.tags[slot as usize] = tag;
+            return slot;
+        }
+        self.tags.push(tag);
+        u32::try_from(self.tags.len() - 1).expect("fewer requests than slots")
     }
 }

@@ -5,6 +5,7 @@
 //! of them.
 
 use evenkeel_core::control::member::Method;
+use evenkeel_core::control::order::OVERDUE;
 use evenkeel_core::prng::Prng;
 use evenkeel_core::sched::Share;
 use evenkeel_core::time::Span;
@@ -139,7 +140,8 @@ fn outcomes(scene: &Scene) -> Vec<(String, [Had; 2])> {
 /// Half of an equal share, of which some requests may be owed at the end.
 const HALF_PER_S: f64 = DEVICE_PER_S as f64 / 4.0 - 0.5;
 
-/// With deadlines nobody waits for more than four times its goal, or four seconds without one, and
+/// With deadlines nobody waits for more than four times its goal (twenty with `slack`), or four
+/// seconds without one, and
 /// who always asks has half its share, with or without a goal; at one gate and at two.
 #[test]
 fn nobody_waits_for_long_and_nobody_has_less_than_half_its_share() {
@@ -164,7 +166,9 @@ fn nobody_waits_for_long_and_nobody_has_less_than_half_its_share() {
                     Asks::Closed(_) => f64::INFINITY,
                 };
                 assert!(had.per_s >= HALF_PER_S.min(asked), "{what}");
-                assert!(had.longest <= Span(4 * goal.0), "{what}");
+                // `slack` is there to be compared with, and is later about it.
+                let goals = if name.starts_with("slack") { OVERDUE + 4 } else { 4 };
+                assert!(had.longest <= Span(goals * goal.0), "{what}");
             }
         }
     }

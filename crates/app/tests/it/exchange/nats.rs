@@ -8,13 +8,29 @@ use crate::harness::free_port;
 use crate::harness::process::Process;
 
 /// Debian's server on a port of its own.
-struct Server {
+pub(super) struct Server {
     process: Process,
-    port: u16,
+    pub(super) port: u16,
+}
+
+/// Somebody who publishes whatever it is given.
+pub(super) struct Publisher(TcpStream);
+
+impl Publisher {
+    pub(super) fn connect(port: u16) -> Self {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+        stream.write_all(b"CONNECT {\"verbose\":false}\r\n").expect("it reads");
+        Self(stream)
+    }
+
+    pub(super) fn publish(&mut self, subject: &str, payload: &[u8]) {
+        let head = format!("PUB {subject} {}\r\n", payload.len());
+        self.0.write_all(&[head.as_bytes(), payload, b"\r\n"].concat()).expect("it reads");
+    }
 }
 
 impl Server {
-    fn start(scratch: &Scratch, port: u16) -> Self {
+    pub(super) fn start(scratch: &Scratch, port: u16) -> Self {
         let number = port.to_string();
         let line = ["-a", "127.0.0.1", "-p", &number];
         let mut process = Process::start(scratch.path(), "nats-server", &line);
@@ -24,9 +40,10 @@ impl Server {
 
     /// Publishes something as whoever can reach the server may.
     fn publish(&self, subject: &str, payload: &[u8]) {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
-        let head = format!("CONNECT {{\"verbose\":false}}\r\nPUB {subject} {}\r\n", payload.len());
-        stream.write_all(&[head.as_bytes(), payload, b"\r\nPING\r\n"].concat()).expect("it reads");
+        let mut publisher = Publisher::connect(self.port);
+        publisher.publish(subject, payload);
+        let mut stream = publisher.0;
+        stream.write_all(b"PING\r\n").expect("it reads");
         let mut answer = Vec::new();
         while !answer.ends_with(b"PONG\r\n") {
             let mut bytes = [0; 4096];
@@ -37,11 +54,11 @@ impl Server {
     }
 }
 
-fn meeting(own: &str, port: u16) -> String {
+pub(super) fn meeting(own: &str, port: u16) -> String {
     format!("own = \"{own}\"\nnats = [\"nats://127.0.0.1:{port}\"]\n")
 }
 
-fn wait_for_connection(gate: &Gate, is_there: bool) {
+pub(super) fn wait_for_connection(gate: &Gate, is_there: bool) {
     wait_for(&format!("connected: {is_there}"), || {
         (gate.status()["exchange"]["server"]["connected"] == is_there).then_some(())
     });

@@ -100,17 +100,17 @@ fn words_that_are_lost_are_shown_by_gate_and_in_all() {
 }
 
 /// The parts of the words of a period that so many gates with so many tenants send to one, in the
-/// order of their instants.
+/// order of their instants; with the place of who speaks.
 fn words_of_a_period(
     hosts: &[HostId],
     own: HostId,
     (method, tenants): (Method, u32),
     period: u64,
-) -> Vec<(Span, Vec<u8>)> {
+) -> Vec<(Span, usize, Vec<u8>)> {
     let key = hmac::Key::new(hmac::HMAC_SHA256, b"a key that all gates of this test have");
     let length = Span::from_millis(200);
     let mut words = Vec::new();
-    for host in hosts {
+    for (place, host) in hosts.iter().enumerate() {
         let flows = (0..tenants).map(busy).collect();
         let summary = Summary { host: *host, incarnation: 1, period, flows, ..Summary::default() };
         let parts = summary.into_parts();
@@ -123,7 +123,7 @@ fn words_of_a_period(
             let tag = hmac::sign(&key, &body);
             let tag = *tag.as_ref().first_chunk().expect("a tag has more bytes");
             let after = pace::offset_of_part(*host, own, window, (part, count));
-            words.push((after, sealed(body, tag)));
+            words.push((after, place, sealed(body, tag)));
         }
     }
     words.sort_unstable();
@@ -150,8 +150,27 @@ fn busy(tenant: u32) -> FlowSummary {
 
 /// Sends words of gates to one, each at its instant in its period, for so many periods; how many
 /// bytes those are.
-fn speak(hosts: &[HostId], to: &str, (method, tenants): (Method, u32), periods: u32) -> usize {
+pub(super) fn speak(
+    hosts: &[HostId],
+    to: &str,
+    (method, tenants): (Method, u32),
+    periods: u32,
+) -> usize {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let mut bytes = 0;
+    speak_by((hosts, to), (method, tenants), periods, |_, word| {
+        bytes += socket.send_to(word, to).expect("loopback takes it");
+    });
+    bytes
+}
+
+/// The same by whatever way: `send` is given the place of who speaks, and its word.
+pub(super) fn speak_by(
+    (hosts, to): (&[HostId], &str),
+    (method, tenants): (Method, u32),
+    periods: u32,
+    mut send: impl FnMut(usize, &[u8]),
+) {
     let now_ms = || {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
         u64::try_from(since.as_millis()).expect("not that late")
@@ -161,23 +180,21 @@ fn speak(hosts: &[HostId], to: &str, (method, tenants): (Method, u32), periods: 
     let said = (first..first + u64::from(periods)).map(|period| {
         (period, words_of_a_period(hosts, HostId::named(to), (method, tenants), period))
     });
-    let mut bytes = 0;
     for (period, words) in said.collect::<Vec<_>>() {
         std::thread::sleep(Duration::from_millis((period * 200).saturating_sub(now_ms())));
         let begun = Instant::now();
-        for (after, word) in words {
+        for (after, place, word) in words {
             let wait = Duration::from_nanos(after.0).saturating_sub(begun.elapsed());
             if wait > Duration::from_millis(1) {
                 std::thread::sleep(wait);
             }
-            bytes += socket.send_to(&word, to).expect("loopback takes it");
+            send(place, &word);
         }
     }
-    bytes
 }
 
 /// Datagrams of other gates that a gate has taken.
-fn taken(gate: &Gate) -> u64 {
+pub(super) fn taken(gate: &Gate) -> u64 {
     let status = gate.status();
     let peers = status["exchange"]["peers"].as_array().expect("peers").clone();
     let count = |peer: &Value, what: &str| peer[what].as_u64().expect("a count");
@@ -185,7 +202,7 @@ fn taken(gate: &Gate) -> u64 {
 }
 
 /// Addresses where nobody listens, all on this machine.
-fn nobodies(count: u32) -> Vec<String> {
+pub(super) fn nobodies(count: u32) -> Vec<String> {
     (0..count).map(|gate| format!("127.1.{}.{}:9", gate / 250, 1 + gate % 250)).collect()
 }
 
@@ -206,7 +223,7 @@ fn the_words_of_a_thousand_gates_all_come_in() {
 }
 
 /// Ticks of the processor that a process has had, a hundredth of a second each.
-fn ticks(gate: &Gate) -> u64 {
+pub(super) fn ticks(gate: &Gate) -> u64 {
     let stat =
         std::fs::read_to_string(format!("/proc/{}/stat", gate.process.id())).expect("it runs");
     let fields = stat.rsplit_once(')').expect("a name").1.split_ascii_whitespace();

@@ -40,6 +40,13 @@ use super::limit::limit_parts;
 /// What something waits for this part of the time asks for all that it can get.
 const BACKLOGGED: f64 = 0.9;
 
+/// Parts are sums of many: who has all but this part of what it asks lacks nothing.
+const ROUNDING: f64 = 1e-9;
+
+/// What tenants and hosts may have for bursts, besides what they are due, is all that is there
+/// at so many of them, and as much in all where there are more.
+pub(super) const BURSTING: f64 = 3.0;
+
 /// A flow's latency counts up to so many times the quickest one's. Requests of unlike sizes and
 /// kinds differ by less before one array; an export that answers later than that lies elsewhere,
 /// and would take every slot for the little that it does.
@@ -152,9 +159,12 @@ pub(super) fn divide(flows: &[Flow], slots_all: f64) -> Option<Divided> {
     let ratios = ratios(flows, in_use / capacity);
     let needed: f64 = divided.parts.iter().zip(&ratios).map(|(part, ratio)| part * ratio).sum();
     // Where less than what is in use is to be, those who lacked nothing will.
-    let level =
-        tenants.level.or_else(|| tenants.highest().filter(|_| needed * capacity > slots_all));
+    let is_over = tenants.level.is_none() && needed * capacity > slots_all;
+    let level = tenants.level.or_else(|| tenants.highest().filter(|_| is_over));
     divided.level = level.map(|level| level / capacity);
+    if is_over {
+        divided.lacks.fill(true);
+    }
     let short = divided.short_hosts(flows);
     for (index, flow) in flows.iter().enumerate() {
         // Where somebody lacks something at the same host, its slots are there for the bursts.
@@ -202,7 +212,7 @@ impl Tenants {
             {
                 divided.parts[*flow] = filled / capacity;
                 divided.limits[*flow] = limit;
-                divided.lacks[*flow] = filled < asked;
+                divided.lacks[*flow] = *filled < asked * (1.0 - ROUNDING);
             }
         }
         divided
@@ -215,8 +225,9 @@ impl Tenants {
             let by_share = self.level.map_or(0.0, |level| level * self.weights[tenant]);
             let due = by_share.max(self.floors[tenant]);
             let has_all = self.given[tenant] >= self.asked[tenant];
+            let part = (BURSTING / flows_of.len() as f64).min(1.0);
             for flow in flows_of.iter().filter(|_| has_all) {
-                spare[*flow] = (due - self.given[tenant]).max(0.0) / capacity;
+                spare[*flow] = part * (due - self.given[tenant]).max(0.0) / capacity;
             }
         }
         spare

@@ -227,7 +227,8 @@ impl Shares {
         // Bursts of a tenant with a target are not held back as long as it keeps to its share.
         let has_target = own().any(|(_, flow)| flow.offered.is_some());
         let hosts = view.known.len().max(1) as f64;
-        let reserve = if has_target { all } else { RESERVE * all / hosts };
+        let burst = (division::BURSTING / hosts).min(1.0);
+        let reserve = if has_target { burst * all } else { RESERVE * all / hosts };
         let slots = if divided.level.is_some() {
             own().map(|(index, _)| divided.slots[index]).sum()
         } else {

@@ -140,8 +140,8 @@ impl Edf {
     }
 
     fn become_late(&mut self, timed: &Timed) {
-        let Timed { ticket, arrival, .. } = timed;
-        self.late.push(ticket.tenant, *arrival, ticket.cost, *ticket);
+        let Timed { ticket, arrival, deadline } = timed;
+        self.late.push(ticket.tenant, (*arrival, *deadline), ticket.cost, *ticket);
     }
 
     fn place_head(&mut self, tenant: u32) {
@@ -261,6 +261,7 @@ impl Scheduler for Edf {
     }
 
     fn poll(&mut self, now: Nanos) -> Next {
+        self.late.advance(now);
         self.expire(now);
         self.plan_if_crowded(now);
         let on_time = self.first_on_time(now);
