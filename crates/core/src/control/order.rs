@@ -10,9 +10,9 @@
 //! By arrival: a request is late when it has waited for its target, or for a second without one.
 //!
 //! The late go by weight, each tenant's oldest first, after all that are in time. But where the
-//! oldest has waited for [`OVERDUE`] times its target, half of its tenant's share is due whoever is in
-//! time (`sched::late`), and without a target always. By arrival whatever is late goes by weight before
-//! what is younger.
+//! oldest has waited for [`OVERDUE`] times its target, half of its tenant's share is due whoever is
+//! in time (`sched::late`), and without a target always. By arrival whatever is late goes by weight
+//! before what is younger.
 //!
 //! ```text
 //!   r = 250 ms, device 150 ms, patience 1/2: in time for 50 ms, then late

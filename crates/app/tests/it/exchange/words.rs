@@ -150,12 +150,7 @@ fn busy(tenant: u32) -> FlowSummary {
 
 /// Sends words of gates to one, each at its instant in its period, for so many periods; how many
 /// bytes those are.
-pub(super) fn speak(
-    hosts: &[HostId],
-    to: &str,
-    (method, tenants): (Method, u32),
-    periods: u32,
-) -> usize {
+fn speak(hosts: &[HostId], to: &str, (method, tenants): (Method, u32), periods: u32) -> usize {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let mut bytes = 0;
     speak_by((hosts, to), (method, tenants), periods, |_, word| {
