@@ -42,7 +42,7 @@ struct Part {
     steps: fn(&Options, &SkipsFile) -> Result<Vec<Step>>,
 }
 
-const PARTS: [Part; 17] = [
+const PARTS: [Part; 18] = [
     Part {
         name: "fuzz",
         long: "an hour over all targets, other seeds each time",
@@ -95,6 +95,16 @@ const PARTS: [Part; 17] = [
         steps: |_, skips| {
             let line = "test --release --locked -p evenkeel-sim --test it -- sites:: --nocapture";
             Ok(vec![tests("sites", line, Some(("EVENKEEL_SITES", "200")), skips)])
+        },
+    },
+    Part {
+        name: "sums",
+        long: "10 random sites of 10,000 gates that hear sums, or as many as EVENKEEL_SUMS says",
+        short: "one of 800 gates",
+        steps: |_, skips| {
+            let line = "test --release --locked -p evenkeel-sim --test it -- --nocapture \
+                        sites::shares_and_goals_hold_where_thousands_of_gates_hear_sums";
+            Ok(vec![tests("sums", line, Some(("EVENKEEL_SUMS", "10")), skips)])
         },
     },
     Part {

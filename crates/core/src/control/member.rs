@@ -10,6 +10,12 @@
 //! the number of the period in place of a clock. So a record of those calls, played again, gives
 //! the same decisions.
 //!
+//! # Where sums are heard
+//!
+//! With very many hosts a member hears no words of others, but their sums ([`super::sums`]), each
+//! of which counts as the word of one host. Its own word is in the sum of its own shard, and is
+//! taken out of it.
+//!
 //! # When many fall silent
 //!
 //! One peer that falls silent has died, as a rule; if more than half of them do at once, it is
@@ -34,6 +40,7 @@ use super::shared::Discipline;
 use super::shares::{Shares, SharesOptions};
 use super::slack::{Slack, SlackOptions};
 use super::summary::{HostId, Summary};
+use super::sums::{Shard, take_out};
 use super::window::RequestWindow;
 use super::{Controller, Decision, View};
 use crate::time::{Nanos, Span};
@@ -155,6 +162,16 @@ pub struct Member {
     connected: Option<Connected>,
     /// In which decision each other host was heard last, of those within a minute.
     heard: BTreeMap<HostId, u64>,
+    sums: Option<Sums>,
+}
+
+/// What a member knows of the sums that it hears.
+#[derive(Clone, Debug, Default)]
+struct Sums {
+    /// Whether its own word is in the sum of its shard.
+    is_counted: bool,
+    /// The most hosts in each sum within a minute, and the decision in which there were.
+    most: BTreeMap<HostId, (u32, u64)>,
 }
 
 /// The last decision with word from others.
@@ -163,7 +180,7 @@ struct Connected {
     /// How many decisions there were before it.
     decisions: u64,
     /// Of how many other hosts.
-    others: usize,
+    others: u32,
     decision: Decision,
 }
 
@@ -187,6 +204,16 @@ pub struct Outcome {
 impl Member {
     /// A host that has heard nothing yet; `members` are all that share the device, itself too.
     pub fn new(own: HostId, members: &[HostId], rules: Rules) -> Self {
+        Self::of(own, members, rules, None)
+    }
+
+    /// The same where all other hosts are heard by their sums.
+    pub fn with_sums(own: HostId, rules: Rules) -> Self {
+        let sums: Vec<HostId> = Shard::all().flat_map(Shard::hosts).collect();
+        Self::of(own, &sums, rules, Some(Sums::default()))
+    }
+
+    fn of(own: HostId, members: &[HostId], rules: Rules, sums: Option<Sums>) -> Self {
         let peers = Peers::new(own, members.iter().copied(), Patience::default());
         let (controller, hosts) = (rules.controller(members.len()), members.len());
         Self {
@@ -199,6 +226,14 @@ impl Member {
             decisions: 0,
             connected: None,
             heard: BTreeMap::new(),
+            sums,
+        }
+    }
+
+    /// The collector of this host's shard has said whom it counts, in order.
+    pub fn note_roster(&mut self, roster: &[HostId]) {
+        if let Some(sums) = &mut self.sums {
+            sums.is_counted = roster.binary_search(&self.own).is_ok();
         }
     }
 
@@ -240,19 +275,57 @@ impl Member {
         self.period = own.period;
         self.decisions += 1;
         let now = Nanos(own.period.saturating_mul(self.period().0));
-        let known = self.peers.known(own);
-        let others = known.iter().filter(|known| self.is_fresh(known)).count();
+        let mut known = self.peers.known(own);
+        self.take_out_own(&mut known);
+        let fresh = known.iter().filter(|known| self.is_fresh(known));
+        let others = fresh.map(|known| known.summary.hosts()).sum();
         if let Some(held) = self.held(others) {
             return Outcome { decision: held.clone(), known, is_held: true };
         }
         let lost = self.lost(&known);
-        let view = View { own: self.own, now, known: &known, lost: &lost };
+        let missing = self.missing(&known);
+        let view = View { own: self.own, now, known: &known, lost: &lost, missing };
         let decision = self.controller.step(&view);
         self.connected = (others > 0).then(|| {
             let decisions = self.decisions;
             Connected { decisions, others, decision: decision.clone() }
         });
         Outcome { decision, known, is_held: false }
+    }
+
+    /// Takes this host out of the sum of its shard, if it is in there.
+    fn take_out_own(&self, known: &mut [Known]) {
+        if !self.sums.as_ref().is_some_and(|sums| sums.is_counted) {
+            return;
+        }
+        let own = known.iter().find(|known| known.summary.host == self.own);
+        let own = own.expect("a host knows itself").summary.clone();
+        take_out(&own, Shard::of(self.own), known);
+    }
+
+    /// How many hosts fewer are in the sums than within a minute.
+    fn missing(&mut self, known: &[Known]) -> u32 {
+        let Some(sums) = &mut self.sums else { return 0 };
+        let (decisions, period_ns) = (self.decisions, self.rules.period.0.max(1));
+        let now = known.iter().filter(|known| known.summary.sum.is_some());
+        let now: BTreeMap<HostId, u32> =
+            now.map(|known| (known.summary.host, known.summary.hosts())).collect();
+        for (host, hosts) in &now {
+            let most = sums.most.entry(*host).or_insert((*hosts, decisions));
+            if *hosts >= most.0 {
+                *most = (*hosts, decisions);
+            }
+        }
+        let is_recent = |at: u64| (decisions - at).saturating_mul(period_ns) < ISOLATION_MAX.0;
+        sums.most.retain(|host, (_, at)| is_recent(*at) || now.contains_key(host));
+        let missing = sums.most.iter_mut().map(|(host, most)| {
+            let hosts = now.get(host).copied().unwrap_or(0);
+            if !is_recent(most.1) {
+                *most = (hosts, decisions);
+            }
+            most.0 - hosts
+        });
+        missing.fold(0, u32::saturating_add)
     }
 
     /// Whether this is another host that was heard of late.
@@ -274,11 +347,11 @@ impl Member {
 
     /// What was decided with others, if most of them have fallen silent not too long ago and there
     /// are any to be heard.
-    fn held(&self, others: usize) -> Option<&Decision> {
+    fn held(&self, others: u32) -> Option<&Decision> {
         let connected = self.connected.as_ref().filter(|_| self.hosts > 1)?;
         let silent = self.decisions - connected.decisions;
         let silent_ns = silent.saturating_mul(self.period().0);
-        let is_cut_off = 2 * others < connected.others && silent_ns < ISOLATION_MAX.0;
+        let is_cut_off = others < connected.others.div_ceil(2) && silent_ns < ISOLATION_MAX.0;
         is_cut_off.then_some(&connected.decision)
     }
 

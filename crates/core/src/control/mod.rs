@@ -54,6 +54,7 @@ pub mod shares;
 pub mod slack;
 pub mod slots;
 pub mod summary;
+pub mod sums;
 pub mod target;
 mod tenants;
 pub mod watch;
@@ -96,9 +97,17 @@ pub struct View<'a> {
     pub known: &'a [Known],
     /// Who was heard within the last minute and is heard no more: they may use the device still.
     pub lost: &'a [HostId],
+    /// Where sums are heard: how many hosts fewer are in them than within the last minute.
+    pub missing: u32,
 }
 
 impl View<'_> {
+    /// How many hosts are known, at least one.
+    pub fn hosts(&self) -> u32 {
+        let hosts = self.known.iter().map(|known| known.summary.hosts());
+        hosts.fold(0, u32::saturating_add).max(1)
+    }
+
     /// Every tenant at every host, by flow.
     pub fn flows(&self) -> impl Iterator<Item = (FlowId, &FlowSummary)> {
         self.known.iter().flat_map(|Known { summary, .. }| {

@@ -7,6 +7,7 @@
 //! of the two is then renamed.
 
 use super::summary::HostId;
+use super::sums::RESERVED;
 
 /// A device that hosts share, as the number of its name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,9 +33,11 @@ fn fnv1a(hash: u32, bytes: &[u8]) -> u32 {
 }
 
 impl HostId {
-    /// The host of this name.
+    /// The host of this name. The greatest numbers are those of sums ([`super::sums`]); a name
+    /// that would have one of them has one a little smaller.
     pub fn named(name: &str) -> Self {
-        Self(fnv1a(OFFSET_BASIS, name.as_bytes()))
+        let hash = fnv1a(OFFSET_BASIS, name.as_bytes());
+        Self(if hash > u32::MAX - RESERVED { hash - RESERVED } else { hash })
     }
 }
 

@@ -15,7 +15,7 @@
 //! host is heard: that the host is there is known, and most of what it says.
 
 use super::peers::{Known, Patience};
-use super::summary::{FLOWS_MAX, PARTS_MAX, Part, Summary};
+use super::summary::{FLOWS_MAX, PARTS_MAX, Part, SumOf, Summary};
 
 /// So many periods what was told of tenants counts of which a living host's later words are lost:
 /// of parts of which half are lost, one in a million misses so many.
@@ -30,8 +30,9 @@ pub(super) struct Told {
     pub(super) incarnation: u64,
     /// The newest period that it has told of.
     pub(super) period: u64,
-    /// What it said of the depth then.
+    /// What it said of the depth then, and what it is a sum of.
     depth: u32,
+    sum: Option<SumOf>,
     /// In the order of their tenants, none of which is of two.
     parts: Vec<Summary>,
     /// Tenants in all of them.
@@ -41,9 +42,9 @@ pub(super) struct Told {
 impl Told {
     /// After the first word in a life.
     pub(super) fn new(summary: Summary) -> Self {
-        let Summary { incarnation, period, depth, .. } = summary;
+        let Summary { incarnation, period, depth, sum, .. } = summary;
         let flows = summary.flows.len();
-        Self { incarnation, period, depth, parts: vec![summary], flows }
+        Self { incarnation, period, depth, sum, parts: vec![summary], flows }
     }
 
     /// Whether a summary of the same life tells something new.
@@ -61,7 +62,7 @@ impl Told {
     /// A summary of the same life came in that is news.
     pub(super) fn add(&mut self, summary: Summary) {
         if summary.period >= self.period {
-            (self.period, self.depth) = (summary.period, summary.depth);
+            (self.period, self.depth, self.sum) = (summary.period, summary.depth, summary.sum);
         }
         let mut parts = Vec::with_capacity(self.parts.len() + 2);
         for part in self.parts.drain(..) {
@@ -114,6 +115,7 @@ impl Told {
             period: self.period,
             depth: self.depth,
             part: Part::WHOLE,
+            sum: self.sum,
             flows,
         };
         Known { summary, missed, is_lost, has_gaps: newest < expected }

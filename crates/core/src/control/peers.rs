@@ -174,6 +174,12 @@ impl Peers {
         self.lives.retain(|host| self.members.contains(&host));
     }
 
+    /// One more host shares the device; fewer than [`HOSTS_MAX`] do.
+    pub(super) fn add_member(&mut self, host: HostId) {
+        assert!(self.members.len() + 1 < HOSTS_MAX, "{} hosts", self.members.len());
+        self.members.insert(host);
+    }
+
     /// A host has proven that it lives in this life ([`super::challenge`]): its words count, and
     /// those of other lives do not, up to the greatest that was heard.
     pub fn vouch(&mut self, host: HostId, incarnation: u64) {

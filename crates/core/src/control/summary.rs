@@ -40,6 +40,9 @@ const COUNT_MAX: u32 = 1_000_000_000;
 /// The most requests that one tenant has at a device for a whole day.
 const SLOTS_MAX: u32 = 100_000;
 
+/// The most hosts that a sum is of.
+const SUMMED_MAX: u32 = 1 << 20;
+
 /// The longest that a request may have taken: what waited longer says nothing about a device.
 const TIME_MAX: Span = Span::from_secs(24 * 3600);
 
@@ -102,8 +105,19 @@ pub struct Summary {
     pub depth: u32,
     /// Of which tenants it tells.
     pub part: Part,
+    /// What it is of, if it adds up the words of several hosts.
+    pub sum: Option<SumOf>,
     /// By tenant, at most [`FLOWS_MAX`], and [`PART_FLOWS_MAX`] in what comes from another host.
     pub flows: Vec<FlowSummary>,
+}
+
+/// What a summary is of that adds up the words of several hosts ([`super::sums`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SumOf {
+    /// How many hosts; zero where another summary of the same hosts counts them.
+    pub hosts: u32,
+    /// The host among them that would decide the depth: the first by its number that knows one.
+    pub leader: HostId,
 }
 
 /// What happened to one tenant's requests.
@@ -158,9 +172,20 @@ impl Summary {
         self.flows.len() <= PART_FLOWS_MAX
             && (1..=PARTS_MAX).contains(&usize::from(self.part.count))
             && self.depth <= SLOTS_MAX
+            && self.hosts() <= SUMMED_MAX
             && self.flows.iter().all(|flow| self.part.contains(flow.tenant))
             && self.flows.is_sorted_by(|left, right| left.tenant < right.tenant)
             && self.flows.iter().all(FlowSummary::is_plausible)
+    }
+
+    /// How many hosts it is of.
+    pub fn hosts(&self) -> u32 {
+        self.sum.map_or(1, |sum| sum.hosts)
+    }
+
+    /// The host that says the depth.
+    pub fn leader(&self) -> HostId {
+        self.sum.map_or(self.host, |sum| sum.leader)
     }
 
     /// The same in parts that others take, in the order of the tenants.
@@ -171,7 +196,7 @@ impl Summary {
         }
         let in_each = flows.div_ceil(flows.div_ceil(PART_FLOWS_MAX));
         let count = u8::try_from(flows.div_ceil(in_each)).expect("at most PARTS_MAX");
-        let Self { host, incarnation, period, depth, part, flows } = self;
+        let Self { host, incarnation, period, depth, part, sum, flows } = self;
         let mut first = part.first;
         let mut rest = flows.chunks(in_each).peekable();
         let mut parts = Vec::new();
@@ -179,7 +204,7 @@ impl Summary {
             let next = rest.peek().map(|next| next[0].tenant);
             let last = next.map_or(part.last, |next| TenantNumber(next.0 - 1));
             let (part, flows) = (Part { first, last, count }, flows.to_vec());
-            parts.push(Self { host, incarnation, period, depth, part, flows });
+            parts.push(Self { host, incarnation, period, depth, part, sum, flows });
             first = next.unwrap_or(part.last);
         }
         parts

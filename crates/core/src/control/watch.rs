@@ -178,7 +178,9 @@ mod tests {
             let summary = Summary { period, flows: vec![flow], ..Summary::default() };
             let known = [Known::whole(summary, 0)];
             let now = Nanos::ZERO + Span::from_millis(100 * period);
-            !watch.note(&View { own: HostId(0), now, known: &known, lost: &[] }).is_empty()
+            !watch
+                .note(&View { own: HostId(0), now, known: &known, lost: &[], missing: 0 })
+                .is_empty()
         };
         means_ms.into_iter().map(&mut note).collect()
     }
@@ -210,7 +212,7 @@ mod tests {
             };
             let waits = if *asks { 100 } else { 20 };
             let known = [known(0, flow(ms / 2, waits)), known(1, flow(ms - ms / 2, 0))];
-            let view = View { own: HostId(0), now: Nanos(1), known: &known, lost: &[] };
+            let view = View { own: HostId(0), now: Nanos(1), known: &known, lost: &[], missing: 0 };
             watch.note(&view, Span::from_millis(200));
             !watch.below().is_empty()
         };

@@ -118,7 +118,8 @@ impl Fluid {
         for (host, own) in self.hosts.iter_mut().zip(own) {
             let id = own.host;
             let known = host.peers.known(own);
-            let decision = host.controller.step(&View { own: id, now, known: &known, lost: &[] });
+            let decision =
+                host.controller.step(&View { own: id, now, known: &known, lost: &[], missing: 0 });
             host.slots = f64::from(decision.slots);
             unmet = decision.unmet;
         }

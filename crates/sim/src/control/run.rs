@@ -263,8 +263,13 @@ impl<'a, D: Device> World<'a, D> {
         for (index, own) in own.into_iter().enumerate() {
             let id = own.host;
             let known = self.peers[index].known(own);
-            let decision =
-                self.controllers[index].step(&View { own: id, now, known: &known, lost: &[] });
+            let decision = self.controllers[index].step(&View {
+                own: id,
+                now,
+                known: &known,
+                lost: &[],
+                missing: 0,
+            });
             self.hosts[index].decide(&decision);
             if index == 0 {
                 self.records.slots.push(decision.slots);

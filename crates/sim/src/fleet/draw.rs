@@ -31,7 +31,20 @@ pub fn draw(seed: u64, method: Method, length: Span) -> (Fleet, impl Device + us
     let way = Way { delay: Span::from_millis(prng.below(40)), lost_milli, twice_milli: 20 };
     let device = Drawn::draw(&mut prng);
     let (hosts, cuts, clocks) = (Hosts::default(), Vec::new(), Vec::new());
-    (Fleet { gates, tenants, clients, method, hosts, length, way, cuts, clocks, seed }, device)
+    let fleet = Fleet {
+        gates,
+        tenants,
+        clients,
+        method,
+        hosts,
+        length,
+        hears_sums: false,
+        way,
+        cuts,
+        clocks,
+        seed,
+    };
+    (fleet, device)
 }
 
 fn pick(prng: &mut Prng, count: u64) -> usize {

@@ -15,6 +15,7 @@ mod clock;
 pub mod draw;
 pub mod parda;
 pub mod sites;
+mod summing;
 mod world;
 
 use evenkeel_core::control::member::Method;
@@ -41,6 +42,8 @@ pub struct Fleet {
     pub hosts: Hosts,
     /// How long it runs, in whole seconds.
     pub length: Span,
+    /// Gates hear sums of others' words, as very many do, and not each word.
+    pub hears_sums: bool,
     /// What happens to words.
     pub way: Way,
     /// When some do not hear others.

@@ -159,6 +159,7 @@ impl Setting {
             method: control.method(),
             hosts,
             length: Span::from_secs(self.seconds),
+            hears_sums: false,
             way: Way { delay: Span::from_millis(1), ..Way::default() },
             cuts: Vec::new(),
             clocks: Vec::new(),

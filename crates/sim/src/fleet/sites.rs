@@ -55,11 +55,31 @@ impl Site {
         let mut prng = Prng::new(seed);
         let gates = one_of(&mut prng, &[2, 5, 10, 30, 60, 100, 200]).min(gates_max);
         let device = one_of(&mut prng, &[(1, 450), (8, 2_000), (64, 20_000)]);
-        let tenants: Vec<Share> =
-            (0..2 + prng.below(5)).map(|_| share(&mut prng, device)).collect();
-        let load = one_of(&mut prng, &[0.7, 0.85, 1.0, 1.15, 1.3]);
-        let clients = clients(&mut prng, gates, tenants.len(), load * device.1 as f64);
-        let lost_milli = one_of(&mut prng, &[0, 0, 50, 200, 500]);
+        let kinds = [Trouble::None, Trouble::Cut, Trouble::Off, Trouble::Step];
+        Self::of((seed, &mut prng), (gates, device), method, &kinds)
+    }
+
+    /// The site of a seed where so many gates hear the sums of others' words, before a device that
+    /// does 20 requests a second for each, and one at once for every second. No clock is off.
+    pub fn draw_with_sums(seed: u64, gates: u32) -> Self {
+        let mut prng = Prng::new(seed);
+        let device = (gates.div_ceil(2), 20 * u64::from(gates));
+        let kinds = [Trouble::None, Trouble::Cut];
+        let mut site = Self::of((seed, &mut prng), (gates, device), Method::Shares, &kinds);
+        site.fleet.hears_sums = true;
+        site
+    }
+
+    fn of(
+        (seed, prng): (u64, &mut Prng),
+        (gates, device): (u32, (u32, u64)),
+        method: Method,
+        kinds: &[Trouble],
+    ) -> Self {
+        let tenants: Vec<Share> = (0..2 + prng.below(5)).map(|_| share(prng, device)).collect();
+        let load = one_of(prng, &[0.7, 0.85, 1.0, 1.15, 1.3]);
+        let clients = clients(prng, gates, tenants.len(), load * device.1 as f64);
+        let lost_milli = one_of(prng, &[0, 0, 50, 200, 500]);
         let way = Way { delay: Span::from_millis(prng.below(40)), lost_milli, twice_milli: 20 };
         let mut fleet = Fleet {
             gates,
@@ -68,14 +88,14 @@ impl Site {
             method,
             hosts: Hosts::default(),
             length: LENGTH,
+            hears_sums: false,
             way,
             cuts: Vec::new(),
             clocks: Vec::new(),
             seed,
         };
-        let kinds = [Trouble::None, Trouble::Cut, Trouble::Off, Trouble::Step];
-        let trouble = one_of(&mut prng, &kinds);
-        let during = befall(&mut prng, &mut fleet, trouble);
+        let trouble = one_of(prng, kinds);
+        let during = befall(prng, &mut fleet, trouble);
         Self { fleet, device, trouble, during }
     }
 

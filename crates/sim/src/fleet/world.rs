@@ -1,5 +1,6 @@
 //! The run itself: events in the order of their instants.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use evenkeel_core::control::member::{Member, Method, Rules};
@@ -7,6 +8,7 @@ use evenkeel_core::control::order::OVERDUE;
 use evenkeel_core::control::pace;
 use evenkeel_core::control::shared::{Discipline, Enforcement, SharedQueue};
 use evenkeel_core::control::summary::{HostId, Summary};
+use evenkeel_core::control::sums::SHARDS;
 use evenkeel_core::control::{Decision, Division};
 use evenkeel_core::id::TenantId;
 use evenkeel_core::prng::Prng;
@@ -16,6 +18,7 @@ use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::cost::CostModel;
 
 use super::clock::{Clock, LOOK_EVERY, Moment, Word};
+use super::summing::{self, Letter, Summing};
 use super::{Fleet, Record, Second};
 use crate::checkers::{Dispatch, Patience};
 use crate::control::exchange::Exchange;
@@ -28,7 +31,7 @@ const SECOND: Span = Span::from_secs(1);
 const REGION_BYTES: u64 = 16 << 30;
 
 #[derive(Clone, Copy, Debug)]
-enum Event {
+pub(super) enum Event {
     /// The device asked to be polled.
     Device,
     /// A gate's queue did.
@@ -37,6 +40,8 @@ enum Event {
     Ask(usize),
     /// A gate looks whether a period has ended, or words are in and it decides.
     Look(usize),
+    /// A collector tells what it has added up.
+    Sum(usize),
 }
 
 struct Request {
@@ -47,15 +52,15 @@ struct Request {
     ticket: Ticket,
 }
 
-struct Gate {
+pub(super) struct Gate {
     queue: SharedQueue,
     /// By ticket slot, of which each gate counts its own: the number of the request.
     tags: Vec<u32>,
     free: Vec<u32>,
-    member: Member,
-    clock: Clock,
+    pub(super) member: Member,
+    pub(super) clock: Clock,
     /// The period under way.
-    number: u64,
+    pub(super) number: u64,
     /// Its own word on the period that has ended.
     own: Option<Summary>,
     /// Its slots in thousandths.
@@ -64,14 +69,18 @@ struct Gate {
     wake: Option<Nanos>,
     /// Whether it leaves somebody to starve; not where weights are what is due at one gate.
     patience: Option<Patience>,
+    /// Where gates hear sums of each other's words.
+    pub(super) summing: Option<Summing>,
 }
 
 pub(super) struct World<'a, D> {
-    fleet: &'a Fleet,
+    pub(super) fleet: &'a Fleet,
     device: D,
-    gates: Vec<Gate>,
-    exchange: Exchange<Word>,
-    events: Events<Event>,
+    pub(super) gates: Vec<Gate>,
+    pub(super) exchange: Exchange<Letter>,
+    pub(super) events: Events<Event>,
+    /// Gates that collect, by shard.
+    pub(super) collecting: Vec<BTreeSet<usize>>,
     /// When the device asked to be polled.
     wake: Option<Nanos>,
     requests: Vec<Option<Request>>,
@@ -91,6 +100,7 @@ impl<'a, D: Device> World<'a, D> {
             gates: (0..fleet.gates).map(|gate| Gate::new(fleet, gate)).collect(),
             exchange: Exchange::new(fleet.way, fleet.seed).with_cuts(fleet.cuts.clone()),
             events: Events::default(),
+            collecting: vec![BTreeSet::new(); SHARDS as usize],
             wake: None,
             requests: Vec::new(),
             free: Vec::new(),
@@ -123,6 +133,7 @@ impl<'a, D: Device> World<'a, D> {
                 Event::Device | Event::Gate(_) => {}
                 Event::Ask(client) => self.ask(now, client),
                 Event::Look(gate) => self.look(now, gate),
+                Event::Sum(gate) => self.tell_sum(now, gate),
             }
         }
         for Request { client, arrival, .. } in self.requests.iter().flatten() {
@@ -133,7 +144,7 @@ impl<'a, D: Device> World<'a, D> {
         self.record
     }
 
-    fn period_length(&self) -> Span {
+    pub(super) fn period_length(&self) -> Span {
         self.gates[0].member.period()
     }
 
@@ -246,21 +257,35 @@ impl<'a, D: Device> World<'a, D> {
 
     /// Words that have come in by now are heard.
     fn deliver(&mut self, now: Nanos) {
-        while let Some((to, word)) = self.exchange.receive(now) {
-            let Gate { clock, member, number, .. } = &mut self.gates[to.0 as usize];
-            clock.hear(now, *number, &word, member);
+        while let Some((to, letter)) = self.exchange.receive(now) {
+            self.receive(now, to.0 as usize, &letter);
         }
     }
 
     /// The time within which words of a period go out.
-    fn window(&self) -> Span {
-        pace::window(self.period_length(), self.gates.len() - 1)
+    pub(super) fn window(&self) -> Span {
+        let (length, gates) = (self.period_length(), self.gates.len());
+        if self.fleet.hears_sums {
+            summing::window(length, gates)
+        } else {
+            pace::window(length, gates - 1)
+        }
+    }
+
+    /// How much of a period has passed when gates decide upon the one before.
+    fn decide_after(&self) -> Span {
+        let (length, window) = (self.period_length(), self.window());
+        if self.fleet.hears_sums {
+            summing::decide_after(length, window)
+        } else {
+            Span(length.0 / 4) + window
+        }
     }
 
     /// A gate does what its clock asks for.
     fn look(&mut self, now: Nanos, index: usize) {
         let length = self.period_length();
-        let decide_after = Span(length.0 / 4) + self.window();
+        let decide_after = self.decide_after();
         let gate = &mut self.gates[index];
         let Moment { number, passed, is_moved } = gate.clock.look(now);
         if is_moved {
@@ -289,13 +314,16 @@ impl<'a, D: Device> World<'a, D> {
         let incarnation = gate.clock.incarnation;
         let summary = Summary { incarnation, ..gate.queue.summarise(now, gate.number) };
         gate.own = Some(summary.clone());
+        if gate.summing.is_some() {
+            return self.tell_collectors(now, index, summary);
+        }
         let mut proof = gate.clock.proof(now);
         let from = summary.host;
         for part in summary.into_parts() {
             let word = Word { summary: Rc::new(part), proof: std::mem::take(&mut proof) };
             for to in (0..self.fleet.gates).map(HostId).filter(|to| *to != from) {
                 let pause = pace::offset(from, to, window);
-                self.exchange.send(now + pause, from, to, &word);
+                self.exchange.send(now + pause, from, to, &Letter::Word(word.clone()));
             }
         }
     }
@@ -362,7 +390,6 @@ impl Gate {
         for (id, share) in (0..).zip(&fleet.tenants) {
             queue.configure(Nanos::ZERO, TenantId(id), *share);
         }
-        let members: Vec<HostId> = (0..fleet.gates).map(HostId).collect();
         // What each is promised at a gate: `slack` owes nothing before it.
         let goals = if fleet.method == Method::Slack { OVERDUE } else { 1 };
         let promised = fleet.tenants.iter().map(|share| {
@@ -371,12 +398,22 @@ impl Gate {
         });
         let patience =
             (discipline == Discipline::Order).then(|| Patience::new(Nanos::ZERO, promised));
-        let member = Member::new(host, &members, rules);
+        let member = if fleet.hears_sums {
+            Member::with_sums(host, rules)
+        } else {
+            let members: Vec<HostId> = (0..fleet.gates).map(HostId).collect();
+            Member::new(host, &members, rules)
+        };
+        let summing = fleet.hears_sums.then(|| Summing::new(host));
         let mut clock = Clock::new(host, member.period(), &fleet.clocks);
         let number = clock.look(Nanos::ZERO).number;
         let (tags, free) = (Vec::new(), Vec::new());
         let (own, slots_milli, wake) = (None, 0, None);
-        Self { queue, tags, free, member, clock, number, own, slots_milli, wake, patience }
+        Self { queue, tags, free, member, clock, number, own, slots_milli, wake, patience, summing }
+    }
+
+    pub(super) fn collects(&self) -> bool {
+        self.summing.as_ref().is_some_and(Summing::collects)
     }
 
     /// A slot of its own for a request.

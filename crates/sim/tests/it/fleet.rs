@@ -43,6 +43,7 @@ pub(crate) fn fleet(gates: u32, tenants: &[Share], clients: &[Client]) -> Fleet 
         method: Method::Shares,
         hosts: Hosts::default(),
         length: Span::from_secs(20),
+        hears_sums: false,
         way: Way { delay: Span::from_millis(1), ..Way::default() },
         cuts: Vec::new(),
         clocks: Vec::new(),

@@ -31,7 +31,10 @@ struct Outcome {
 
 impl Outcome {
     fn of(seed: u64, gates_max: u32, method: Method) -> Self {
-        let site = Site::draw(seed, gates_max, method);
+        Self::run(Site::draw(seed, gates_max, method))
+    }
+
+    fn run(site: Site) -> Self {
         let record = site.fleet.run(site.device());
         Self { site, record }
     }
@@ -263,6 +266,43 @@ fn other_controls_beside_shares_over_sites_drawn_at_random() {
     for method in [Method::Slack, Method::Drg, Method::Parda, Method::Window] {
         let seeds = 500_000..500_000 + if gates_max < 200 { 1 } else { count.div_ceil(4) };
         Figures::of(method, (gates_max, false), seeds).show(method.name());
+    }
+}
+
+/// How many gates hear sums, and how many of such sites to draw; one of 800 unless
+/// `EVENKEEL_SUMS` says how many of 10,000.
+#[expect(clippy::disallowed_methods, reason = "how many sites to draw")]
+fn sites_with_sums() -> (u32, u64) {
+    let told = std::env::var("EVENKEEL_SUMS").ok();
+    told.map_or((800, 1), |count| (10_000, count.parse().expect("a number")))
+}
+
+/// Sites whose gates hear sums of others' words, by seeds on which nothing was fitted.
+#[test]
+fn shares_and_goals_hold_where_thousands_of_gates_hear_sums() {
+    let (gates, count) = sites_with_sums();
+    let mut figures = Figures::default();
+    for seed in 900_000..900_000 + count {
+        let outcome = Outcome::run(Site::draw_with_sums(seed, gates));
+        println!("{}", outcome.line(seed));
+        figures.add(&outcome);
+    }
+    let [before, after] = figures.show("sums");
+    assert!(before >= 0.75 && after >= 0.75, "{before:.2} and {after:.2} within a tenth");
+}
+
+/// The same sites by words and by sums: what tenants get is the same.
+#[test]
+fn sums_divide_as_words_do() {
+    for seed in 800_000..800_004 {
+        let by_sums = Site::draw_with_sums(seed, 60);
+        let mut by_words = by_sums.clone();
+        by_words.fleet.hears_sums = false;
+        let [by_sums, by_words] = [by_sums, by_words].map(Outcome::run);
+        println!("{}\n{}", by_words.line(seed), by_sums.line(seed));
+        let seconds = SETTLING_S..TROUBLE_AT;
+        let (words, sums) = (by_words.error(&seconds), by_sums.error(&seconds));
+        assert!(sums <= words + 0.05, "seed {seed}: {sums:.3}, by words {words:.3}");
     }
 }
 

@@ -214,7 +214,8 @@ impl std::error::Error for Malformed {}
 /// If the summary tells of more than [`PART_FLOWS_MAX`] tenants, or is the only part of a word and
 /// does not tell of all.
 pub fn encode(datagram: &Datagram, out: &mut Vec<u8>) {
-    let Summary { host, incarnation, period, depth, part, flows } = &datagram.summary;
+    let Summary { host, incarnation, period, depth, part, sum, flows } = &datagram.summary;
+    assert!(sum.is_none(), "a sum is told otherwise");
     assert!(flows.len() <= PART_FLOWS_MAX, "a part is bounded");
     let is_part = part.count != 1;
     Head { count: flows.len(), is_part, device: datagram.device, host: *host }.push(MAGIC, out);
@@ -259,7 +260,7 @@ fn figures(body: &[u8]) -> Result<(Datagram, Varints<'_>), Malformed> {
     let flows = (0..head.count).map(|_| decode_flow(&mut fields)).collect::<Result<_, _>>()?;
     let cost = array_cost::read(&mut fields)?;
     let told = promises::read(&mut fields)?;
-    let summary = Summary { host: head.host, incarnation, period, depth, part, flows };
+    let summary = Summary { host: head.host, incarnation, period, depth, part, sum: None, flows };
     Ok((Datagram { device: head.device, terms, summary, cost, told }, fields))
 }
 

@@ -67,6 +67,7 @@ fn usual() -> Datagram {
         period: 17_952_900_123,
         depth: 16,
         part: Part::WHOLE,
+        sum: None,
         flows: vec![strict, hog],
     };
     let terms = Terms::new(Method::Shares, Span::from_millis(200));
@@ -363,7 +364,7 @@ proptest! {
     ) {
         let (host, device) = (HostId(host), DeviceId(device));
         let terms = Terms { method: Method::Parda, period_ms };
-        let summary = Summary { host, incarnation, period, depth, part, flows };
+        let summary = Summary { host, incarnation, period, depth, part, sum: None, flows };
         let written = Datagram { device, terms, summary, cost, told };
         let bytes = encoded(&written);
         let read = decode(&bytes).unwrap();

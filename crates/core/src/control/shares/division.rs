@@ -32,6 +32,7 @@ use std::collections::BTreeSet;
 
 use crate::control::name::TenantNumber;
 use crate::control::summary::{FlowId, HostId};
+use crate::control::sums::Shard;
 use crate::fair::water_fill;
 
 use super::fill::fill;
@@ -146,8 +147,8 @@ struct Tenants {
     level: Option<f64>,
 }
 
-/// Divides so many slots. None where nothing was served yet.
-pub(super) fn divide(flows: &[Flow], slots_all: f64) -> Option<Divided> {
+/// Divides so many slots among so many hosts. None where nothing was served yet.
+pub(super) fn divide(flows: &[Flow], slots_all: f64, hosts: u32) -> Option<Divided> {
     let sum = |of: fn(&Flow) -> f64| flows.iter().map(of).sum::<f64>();
     let (capacity, in_use) = (sum(|flow| flow.rate), sum(|flow| flow.in_use));
     if capacity <= 0.0 || in_use <= 0.0 {
@@ -155,7 +156,7 @@ pub(super) fn divide(flows: &[Flow], slots_all: f64) -> Option<Divided> {
     }
     let tenants = Tenants::of(flows, capacity);
     let mut divided = tenants.divide(flows, capacity);
-    let spare = tenants.spare(flows, capacity);
+    let spare = tenants.spare(flows, capacity, hosts);
     let ratios = ratios(flows, in_use / capacity);
     let needed: f64 = divided.parts.iter().zip(&ratios).map(|(part, ratio)| part * ratio).sum();
     // Where less than what is in use is to be, those who lacked nothing will.
@@ -219,13 +220,17 @@ impl Tenants {
     }
 
     /// What each flow may have besides, since its tenant asks for less than it is due.
-    fn spare(&self, flows: &[Flow], capacity: f64) -> Vec<f64> {
+    fn spare(&self, flows: &[Flow], capacity: f64, hosts: u32) -> Vec<f64> {
         let mut spare = vec![0.0; flows.len()];
         for (tenant, flows_of) in self.flows.iter().enumerate() {
             let by_share = self.level.map_or(0.0, |level| level * self.weights[tenant]);
             let due = by_share.max(self.floors[tenant]);
             let has_all = self.given[tenant] >= self.asked[tenant];
-            let part = (BURSTING / flows_of.len() as f64).min(1.0);
+            // A sum does not say at how many of its hosts the tenant is: at all, perhaps.
+            let is_summed =
+                flows_of.iter().any(|flow| Shard::of_sum(flows[*flow].id.host).is_some());
+            let at = if is_summed { f64::from(hosts) } else { flows_of.len() as f64 };
+            let part = (BURSTING / at).min(1.0);
             for flow in flows_of.iter().filter(|_| has_all) {
                 spare[*flow] = part * (due - self.given[tenant]).max(0.0) / capacity;
             }
@@ -273,6 +278,10 @@ fn tenants(flows: &[Flow]) -> Vec<Vec<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn divide(flows: &[Flow], slots_all: f64) -> Option<Divided> {
+        super::divide(flows, slots_all, 3)
+    }
 
     /// A backlogged flow of a tenant at a host, with so many requests there.
     fn flow(host: u32, tenant: u32, share: f64, present: f64) -> Flow {

@@ -180,8 +180,9 @@ impl Shares {
         let length = self.options.period;
         // Who only looks tells no depth, and leads nobody. Neither does who has just started: what
         // the others have found goes on.
-        let leader = view.known.iter().map(|known| &known.summary).find(|one| one.depth > 0);
-        let is_led = leader.is_some_and(|leader| leader.host != view.own);
+        let leaders = view.known.iter().map(|known| &known.summary).filter(|one| one.depth > 0);
+        let leader = leaders.min_by_key(|one| one.leader());
+        let is_led = leader.is_some_and(|leader| leader.leader() != view.own);
         if !is_told && !is_led {
             self.search.pause(view.now);
         }
@@ -226,7 +227,7 @@ impl Shares {
         let has_enough = own().all(|(index, _)| !divided.lacks[index]);
         // Bursts of a tenant with a target are not held back as long as it keeps to its share.
         let has_target = own().any(|(_, flow)| flow.offered.is_some());
-        let hosts = view.known.len().max(1) as f64;
+        let hosts = f64::from(view.hosts());
         let burst = (division::BURSTING / hosts).min(1.0);
         let reserve = if has_target { burst * all } else { RESERVE * all / hosts };
         let slots = if divided.level.is_some() {
@@ -337,7 +338,7 @@ impl Controller for Shares {
         let slots_all = f64::from(self.depth).min(bound);
         let flows = std::mem::take(&mut self.flows);
         let all = slots_all * (1.0 + self.trim);
-        let division = match divide(&flows, all) {
+        let division = match divide(&flows, all, view.hosts()) {
             Some(divided) => {
                 if is_told {
                     let in_use = sums.slot_time_s / period_s;
@@ -347,7 +348,7 @@ impl Controller for Shares {
             }
             None => Division {
                 slots_milli: u64::from(self.options.slots_first) * 1000,
-                limit_ppm: ppm(1.0 / view.known.len().max(1) as f64),
+                limit_ppm: ppm(1.0 / f64::from(view.hosts())),
                 depth_next: self.search.depth(),
                 below_floor: self.floors.below(),
                 ..Division::default()
@@ -390,7 +391,7 @@ mod tests {
 
     /// The depth that a host has in force, and what it tells the others.
     fn depths(shares: &mut Shares, known: &[Known]) -> (u32, u32) {
-        let view = View { own: HostId(0), now: Nanos::ZERO, known, lost: &[] };
+        let view = View { own: HostId(0), now: Nanos::ZERO, known, lost: &[], missing: 0 };
         let decision = shares.step(&view);
         (decision.slots_all, decision.division.map_or(0, |division| division.depth_next))
     }

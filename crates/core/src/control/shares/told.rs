@@ -77,7 +77,10 @@ impl Told {
         let late = late.filter_map(|known| self.rates.get(&known.summary.host)).sum::<f64>();
         let is_whole = view.known.iter().all(Known::is_news);
         let part = if is_whole { 1.0 } else { lately.told / lately.all };
-        let is_quiet = late <= LATE_MAX * all && silent <= SILENT_MAX * (all + silent);
+        let missing = f64::from(view.missing);
+        let is_quiet = late <= LATE_MAX * all
+            && silent <= SILENT_MAX * (all + silent)
+            && missing <= SILENT_MAX * (f64::from(view.hosts()) + missing);
         // Nothing is known of all before the first word of each.
         (part >= TOLD_MIN && is_quiet).then_some(part)
     }
