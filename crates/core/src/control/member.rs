@@ -148,11 +148,15 @@ impl Rules {
 /// For so long a host that hears nobody any more takes no more than before.
 const ISOLATION_MAX: Span = Span::from_secs(60);
 
+/// A shard whose collector has died is as it was until another one collects.
+const PATIENCE_WITH_SUMS: Patience = Patience { kept: 8, forgotten: 15 };
+
 /// One host in the exchange over one device. See the [module](self).
 pub struct Member {
     own: HostId,
     rules: Rules,
     hosts: usize,
+    patience: Patience,
     peers: Peers,
     controller: Box<dyn Controller>,
     /// The period that was decided upon last.
@@ -214,9 +218,11 @@ impl Member {
     }
 
     fn of(own: HostId, members: &[HostId], rules: Rules, sums: Option<Sums>) -> Self {
-        let peers = Peers::new(own, members.iter().copied(), Patience::default());
+        let patience = if sums.is_some() { PATIENCE_WITH_SUMS } else { Patience::default() };
+        let peers = Peers::new(own, members.iter().copied(), patience);
         let (controller, hosts) = (rules.controller(members.len()), members.len());
         Self {
+            patience,
             own,
             rules,
             hosts,
@@ -300,7 +306,14 @@ impl Member {
         }
         let own = known.iter().find(|known| known.summary.host == self.own);
         let own = own.expect("a host knows itself").summary.clone();
-        take_out(&own, Shard::of(self.own), known);
+        let shard = Shard::of(self.own);
+        take_out(&own, shard, known);
+        let sums =
+            known.iter_mut().filter(|known| Shard::of_sum(known.summary.host) == Some(shard));
+        // One of them counts the hosts of the shard.
+        for sum in sums.filter_map(|known| known.summary.sum.as_mut()) {
+            sum.hosts = sum.hosts.saturating_sub(1);
+        }
     }
 
     /// How many hosts fewer are in the sums than within a minute.
@@ -330,7 +343,7 @@ impl Member {
 
     /// Whether this is another host that was heard of late.
     fn is_fresh(&self, known: &Known) -> bool {
-        known.summary.host != self.own && known.missed <= Patience::default().kept
+        known.summary.host != self.own && known.missed <= self.patience.kept
     }
 
     /// Who was heard within a minute and is no more.

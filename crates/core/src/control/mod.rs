@@ -108,6 +108,11 @@ impl View<'_> {
         hosts.fold(0, u32::saturating_add).max(1)
     }
 
+    /// Whether other hosts are heard by their sums ([`sums`]).
+    pub fn hears_sums(&self) -> bool {
+        self.known.iter().any(|known| known.summary.sum.is_some())
+    }
+
     /// Every tenant at every host, by flow.
     pub fn flows(&self) -> impl Iterator<Item = (FlowId, &FlowSummary)> {
         self.known.iter().flat_map(|Known { summary, .. }| {

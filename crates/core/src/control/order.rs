@@ -124,7 +124,7 @@ impl LocalQueue {
             let first = first.and_then(|index| self.tenants[index].in_time.front());
             first.is_none_or(|first| order == Order::Arrival && late.arrival <= first.arrival)
         };
-        let goes_late = self.late.is_due() || self.late.head().is_some_and(is_older);
+        let goes_late = self.late.is_due() || self.late.any_oldest(is_older);
         let next =
             if goes_late { self.late.pop() } else { self.tenants[first?].in_time.pop_front() };
         if let Some(next) = next {
@@ -181,7 +181,7 @@ impl TenantQueue {
         while let Some(waiting) = self.in_time.pop_front_if(|waiting| !is_in_time(waiting)) {
             let owed_from = match order {
                 Order::Arrival => Nanos::ZERO,
-                Order::Deadline { .. } => waiting.arrival + Span(OVERDUE * bound.0),
+                Order::Deadline { .. } => waiting.arrival + Span(bound.0.saturating_mul(OVERDUE)),
             };
             late.push(waiting.tenant, (waiting.arrival.0, owed_from), waiting.cost, waiting);
         }

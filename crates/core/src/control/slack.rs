@@ -49,7 +49,7 @@ use std::collections::BTreeMap;
 use super::latency::{Estimator, Line};
 use super::name::TenantNumber;
 use super::order::{OVERDUE, Order};
-use super::summary::{FlowId, FlowSummary};
+use super::summary::{FlowId, FlowSummary, HostId};
 use super::watch::Watch;
 use super::{Controller, Decision, View, whole_slots};
 use crate::time::Span;
@@ -203,6 +203,13 @@ impl Slack {
     }
 }
 
+/// A tenant; several that a host tells of as one are known there alone.
+type Whose = (TenantNumber, Option<HostId>);
+
+fn whose(id: FlowId) -> Whose {
+    (id.tenant, (id.tenant == TenantNumber::SEVERAL).then_some(id.host))
+}
+
 /// What is kept for each of those passed over whose oldest request has waited for its target: what
 /// its tenant lacks to half its share beside those of its flows that are served whole, if it asks
 /// for that; by what its flows would use.
@@ -214,23 +221,23 @@ fn kept(asks: &[Ask], whole: &[usize], passed_over: &[usize], slots_all: f64) ->
         whole: f64,
         free: f64,
     }
-    let mut tenants = BTreeMap::<TenantNumber, Sums>::new();
+    let mut tenants = BTreeMap::<Whose, Sums>::new();
     for ask in asks {
-        tenants.entry(ask.id.tenant).or_default().weight += ask.weight;
+        tenants.entry(whose(ask.id)).or_default().weight += ask.weight;
     }
     let weights: f64 = asks.iter().map(|ask| ask.weight).sum();
     for index in whole {
-        tenants.entry(asks[*index].id.tenant).or_default().whole += asks[*index].whole;
+        tenants.entry(whose(asks[*index].id)).or_default().whole += asks[*index].whole;
     }
     for index in passed_over.iter().filter(|index| asks[**index].is_overdue) {
-        tenants.entry(asks[*index].id.tenant).or_default().free += asks[*index].free;
+        tenants.entry(whose(asks[*index].id)).or_default().free += asks[*index].free;
     }
     let kept = |index: &usize| {
         let ask = &asks[*index];
         if !ask.is_overdue {
             return 0.0;
         }
-        let tenant = &tenants[&ask.id.tenant];
+        let tenant = &tenants[&whose(ask.id)];
         let lacking = (slots_all / 2.0 * tenant.weight / weights - tenant.whole).max(0.0);
         ask.free * (lacking / tenant.free).min(1.0)
     };
@@ -242,7 +249,8 @@ fn kept(asks: &[Ask], whole: &[usize], passed_over: &[usize], slots_all: f64) ->
 /// of their arrival are half as old in the mean.
 fn is_overdue(flow: &FlowSummary) -> bool {
     let bound = flow.target.map_or(Span::ZERO, |target| target.latency_max);
-    flow.queued > 0 && 2 * flow.queued_age.0 / u64::from(flow.queued) >= OVERDUE * bound.0
+    let mean_ns = flow.queued_age.0 / u64::from(flow.queued.max(1));
+    flow.queued > 0 && mean_ns.saturating_mul(2) >= bound.0.saturating_mul(OVERDUE)
 }
 
 /// Caps flows served whole at what they need; the last of them give up the excess.
@@ -319,9 +327,9 @@ impl Controller for Slack {
         let slots_all = slots_all.clamp(least, self.options.slots_max.max(least));
         let deepest_s = line.latency_s(slots_all);
         let latency_s = line.latency_s(in_use.min(slots_all));
-        let mut flows_of = BTreeMap::<TenantNumber, u32>::new();
+        let mut flows_of = BTreeMap::<Whose, u32>::new();
         for (id, _) in view.flows() {
-            *flows_of.entry(id.tenant).or_default() += 1;
+            *flows_of.entry(whose(id)).or_default() += 1;
         }
         let asks: Vec<Ask> = view
             .flows()
@@ -333,7 +341,7 @@ impl Controller for Slack {
                     bound_s: self.bound_s(flow, least),
                     free: at_device.min(slots_all) + queued,
                     whole: ((expected + queued / DRAIN_S) * deepest_s).max(1.0),
-                    weight: f64::from(flow.weight_milli.max(1)) / f64::from(flows_of[&id.tenant]),
+                    weight: f64::from(flow.weight_milli.max(1)) / f64::from(flows_of[&whose(id)]),
                     is_waiting: queued > 0.0,
                     is_overdue: is_overdue(flow),
                 }
@@ -351,7 +359,6 @@ impl Controller for Slack {
 
 #[cfg(test)]
 mod tests {
-    use super::super::summary::HostId;
     use super::*;
 
     fn asks(asks: &[(f64, f64)]) -> Vec<Ask> {

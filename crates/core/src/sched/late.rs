@@ -263,6 +263,14 @@ impl<E: Copy> Late<E> {
         self.tenants[tenant as usize].late.front().map(|entry| &entry.what)
     }
 
+    /// Whether this holds of any tenant's oldest late request. O(tenants).
+    pub(crate) fn any_oldest(&self, holds: impl Fn(&E) -> bool) -> bool {
+        self.turns.ids().any(|tenant| {
+            let oldest = self.tenants[tenant as usize].late.front();
+            oldest.is_some_and(|entry| holds(&entry.what))
+        })
+    }
+
     /// Whether it goes before those in time: its tenant has had less than half its share.
     pub(crate) fn is_due(&self) -> bool {
         self.owed.peek().is_some_and(|(_, tenant)| self.is_owed(tenant))

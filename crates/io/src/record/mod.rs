@@ -263,10 +263,15 @@ impl Recorder {
 impl Queue {
     /// Hands a block to the writer, or gives it back if there is no room.
     fn send(&self, block: Block) -> Result<(), Block> {
-        self.blocks.try_send(block).map_err(|refused| match refused {
-            TrySendError::Full(block) | TrySendError::Disconnected(block) => block,
+        // Before it is there: the writer may take it at once.
+        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.blocks.try_send(block).map_err(|refused| {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            match refused {
+                TrySendError::Full(block) | TrySendError::Disconnected(block) => block,
+            }
         })?;
-        if self.waiting.fetch_add(1, Ordering::Relaxed) + 1 == WAKING_BLOCKS {
+        if before + 1 == WAKING_BLOCKS {
             self.writer.unpark();
         }
         Ok(())

@@ -393,7 +393,7 @@ impl Gate {
         // What each is promised at a gate: `slack` owes nothing before it.
         let goals = if fleet.method == Method::Slack { OVERDUE } else { 1 };
         let promised = fleet.tenants.iter().map(|share| {
-            let latency_goal = Span(share.latency_goal.0 * goals);
+            let latency_goal = Span(share.latency_goal.0.saturating_mul(goals));
             Share { latency_goal, ..*share }
         });
         let patience =

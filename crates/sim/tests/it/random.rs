@@ -217,8 +217,8 @@ fn with_goals() -> impl Strategy<Value = Scenario> {
             backend.scheduling.discipline = Discipline::Edf;
         }
         for (tenant, goal_us) in scenario.policy.tenants.iter_mut().zip(goals_us) {
-            // A quarter has none.
-            let goal_us = goal_us.saturating_sub(5_000);
+            // A quarter has none, and none is below what an idle device takes.
+            let goal_us = goal_us.checked_sub(5_000).map_or(0, |above_us| 1_000 + above_us);
             tenant.share.latency_goal = Span::from_micros(goal_us);
         }
         scenario

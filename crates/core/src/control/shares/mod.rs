@@ -68,6 +68,10 @@ impl Default for SharesOptions {
 /// host gets, more than its slots do.
 const DEPTH_MIN: u32 = 4;
 
+/// Where sums are heard the depth is a multiple of a request for each so many hosts: with fewer a
+/// host waits longer for its turn than for the device, and what is tried is not used.
+const HOSTS_PER_UNIT: u32 = 32;
+
 /// So much of what all do has to be told for it to be said who is below a floor.
 const FLOORS_TOLD: f64 = 0.9;
 
@@ -109,6 +113,8 @@ pub struct Shares {
     watch: Watch,
     floors: FloorWatch,
     search: PeriodicDepth,
+    /// How many requests one of the search's is.
+    unit: u32,
     /// The depth in force, and for how many steps it has been.
     depth: u32,
     steps: u32,
@@ -127,6 +133,7 @@ impl Shares {
             watch: Watch::default(),
             floors: FloorWatch::default(),
             search: PeriodicDepth::new(options.depth_first, DEPTH_MIN),
+            unit: 1,
             depth: options.depth_first,
             steps: 0,
             trim: 0.0,
@@ -188,11 +195,11 @@ impl Shares {
         }
         // What is tried ends at once where not all can follow.
         let told = leader.filter(|_| is_led || is_told).map_or(0, |summary| summary.depth);
-        let depth = if told > 0 { told } else { self.search.depth() };
+        let depth = if told > 0 { told } else { self.depth_next() };
         self.steps = if depth == self.depth { self.steps.saturating_add(1) } else { 0 };
         self.depth = depth;
         if is_led {
-            return self.search.follow(depth);
+            return self.search.follow(depth / self.unit);
         }
         if !is_told {
             return;
@@ -203,11 +210,17 @@ impl Shares {
         let tells = is_full || asked.is_some();
         if tells && self.steps >= SETTLED && bound > f64::from(depth) {
             let (work, completions) = (Cost(count(sums.work)), count(sums.completions));
+            let asked = asked.map(|asked| (asked / self.unit).max(1));
             let period = Period { length, work, completions, asked };
             self.search.note(view.now, period);
         } else {
             self.search.skip(view.now);
         }
+    }
+
+    /// What this host would have all hosts have at the device together.
+    fn depth_next(&self) -> u32 {
+        self.search.depth().saturating_mul(self.unit)
     }
 
     fn adjust_trim(&mut self, slots_all: f64, in_use: f64, is_short: bool) {
@@ -254,10 +267,15 @@ impl Shares {
             due: own().map(due).collect(),
             weight_per_milli: weight(level),
             limit_ppm: ppm(1.0 / hosts),
-            depth_next: self.search.depth(),
+            depth_next: self.depth_next(),
             below_floor: self.floors.below(),
         }
     }
+}
+
+/// How many requests one of the search's is.
+fn unit(view: &View<'_>) -> u32 {
+    if view.hears_sums() { (view.hosts() / HOSTS_PER_UNIT).max(1).next_power_of_two() } else { 1 }
 }
 
 /// A part of the capacity as a weight.
@@ -334,6 +352,7 @@ impl Controller for Shares {
             self.estimator.note(period_s, sums.slot_time_s, sums.completions);
         }
         let bound = self.depth_of_targets(view);
+        self.unit = unit(view);
         self.find_depth(view, &sums, is_told, bound);
         let slots_all = f64::from(self.depth).min(bound);
         let flows = std::mem::take(&mut self.flows);
@@ -349,7 +368,7 @@ impl Controller for Shares {
             None => Division {
                 slots_milli: u64::from(self.options.slots_first) * 1000,
                 limit_ppm: ppm(1.0 / f64::from(view.hosts())),
-                depth_next: self.search.depth(),
+                depth_next: self.depth_next(),
                 below_floor: self.floors.below(),
                 ..Division::default()
             },

@@ -46,6 +46,8 @@ pub struct Election {
     /// Periods without a sum, as of the last that ended.
     silent: u32,
     is_heard: bool,
+    /// The greatest term that was heard or had.
+    greatest: u64,
     /// In which it collects.
     term: Option<u64>,
 }
@@ -61,6 +63,7 @@ impl Election {
             hosts: HOSTS_FIRST,
             silent: 0,
             is_heard: false,
+            greatest: 0,
             term: None,
         }
     }
@@ -73,7 +76,11 @@ impl Election {
 
     /// A sum of the own shard came in, of this term, in which so many hosts are.
     pub fn hear(&mut self, term: u64, hosts: u32) {
-        self.is_heard = true;
+        if term < self.greatest {
+            // Nobody believes it any more: the shard is as silent as without it.
+            return;
+        }
+        (self.greatest, self.is_heard) = (term, true);
         self.hosts = hosts.max(1);
         if self.term.is_some_and(|own| own < term) {
             self.term = None;
@@ -85,7 +92,9 @@ impl Election {
         let was_heard = std::mem::take(&mut self.is_heard);
         self.silent = if was_heard { 0 } else { self.silent.saturating_add(1) };
         if self.term.is_none() && self.silent >= self.patience() {
-            self.term = Some(period << TIE_BITS | self.tie);
+            // Greater than all before, though the clock of one of them was ahead.
+            self.greatest = (period << TIE_BITS | self.tie).max(self.greatest + 1);
+            self.term = Some(self.greatest);
         }
     }
 
@@ -117,8 +126,8 @@ mod tests {
                     host.hear(*term, count);
                 }
                 // Who collects hears itself.
-                if host.term.is_some() {
-                    host.is_heard = true;
+                if let Some(own) = host.term {
+                    host.hear(own, count);
                 }
                 host.end_period(period);
             }
@@ -149,6 +158,22 @@ mod tests {
         let term = hosts.iter().find_map(Election::term).expect("it collects");
         asleep.hear(term, 1_250);
         assert_eq!(asleep.term(), None);
+    }
+
+    #[test]
+    fn one_that_slept_and_is_not_believed_any_more_holds_nobody_up() {
+        let mut host = hosts(1).remove(0);
+        let (former, later) = (5 << TIE_BITS, 9 << TIE_BITS);
+        host.hear(later, 1);
+        for period in 10..30 {
+            host.hear(former, 1);
+            host.end_period(period);
+        }
+        assert!(host.term() > Some(later), "the later one has died");
+        let mut host = hosts(1).remove(0);
+        host.hear(900 << TIE_BITS, 1);
+        (10..30).for_each(|period| host.end_period(period));
+        assert!(host.term() > Some(900 << TIE_BITS), "the clock of the one before was ahead");
     }
 
     #[test]

@@ -155,15 +155,25 @@ impl Edf {
     /// since the last plan to be worth it.
     fn plan_if_crowded(&mut self, now: Nanos) {
         let Some(((first, _), _)) = self.deadlines.peek() else {
-            if !self.given_up.is_empty() {
-                self.plan(now);
-            }
-            return;
+            return self.plan_again(now);
         };
         let worth = PLAN_ARRIVALS_MIN.max((self.on_time.len() + self.given_up.len()) / 4);
         let is_crowded = now + self.late.stretch(self.speed.time(Cost(self.on_time_cost))) > first;
         if self.unplanned >= worth && (is_crowded || !self.given_up.is_empty()) {
             self.plan(now);
+        }
+    }
+
+    /// Nothing is on time: what was given up may be met after all. Beside what the late are owed a
+    /// plan may find room for none; then the first of them goes, since it can be met now.
+    fn plan_again(&mut self, now: Nanos) {
+        if self.unplanned > 0 && !self.given_up.is_empty() {
+            self.plan(now);
+        }
+        if self.deadlines.peek().is_none()
+            && let Some(timed) = self.given_up.pop_front()
+        {
+            self.push(timed);
         }
     }
 
