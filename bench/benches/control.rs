@@ -70,7 +70,13 @@ fn steps(criterion: &mut Criterion) {
                 turn += 1;
                 let known = &periods[usize::try_from(turn % 16).expect("below the periods")];
                 let now = Nanos::ZERO + Span::from_millis(100 * turn);
-                black_box(controller.step(&View { own: HostId(0), now, known, lost: &[] }))
+                black_box(controller.step(&View {
+                    own: HostId(0),
+                    now,
+                    known,
+                    lost: &[],
+                    missing: 0,
+                }))
             });
         });
     }

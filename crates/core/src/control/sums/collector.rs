@@ -15,7 +15,7 @@ use super::{Kind, Shard};
 /// Periods without a word after which a host may be another one when it comes back.
 const GONE_AFTER: u64 = 300;
 
-/// See the [module](self).
+/// Adds up the words of a shard, as one of its hosts does that has begun to collect.
 #[derive(Clone, Debug)]
 pub struct Collector {
     shard: Shard,

@@ -34,7 +34,7 @@ pub(super) fn begin_of(term: u64) -> u64 {
     term >> TIE_BITS
 }
 
-/// A host's part in it. See the [module](self).
+/// A host's part in the election: when it begins to collect, and when it stops.
 #[derive(Clone, Copy, Debug)]
 pub struct Election {
     /// The zeros with which the hash of its number begins.
