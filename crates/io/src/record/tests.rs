@@ -191,7 +191,7 @@ fn a_writer_that_is_slower_than_its_lanes_writes_between_what_it_takes() {
     use super::writer::Queued;
     let (sender, blocks) = sync_channel(2 * QUEUE_BLOCKS);
     let block = || Block { lane: 0, names: Vec::new(), records: Vec::new(), is_last: false };
-    for _ in 0..QUEUE_BLOCKS + 1 {
+    for _ in 0..=QUEUE_BLOCKS {
         sender.send(block()).unwrap();
     }
     let waiting = AtomicU64::new(QUEUE_BLOCKS as u64 + 1);
