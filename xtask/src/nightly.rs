@@ -42,7 +42,7 @@ struct Part {
     steps: fn(&Options, &SkipsFile) -> Result<Vec<Step>>,
 }
 
-const PARTS: [Part; 18] = [
+const PARTS: [Part; 19] = [
     Part {
         name: "fuzz",
         long: "an hour over all targets, other seeds each time",
@@ -105,6 +105,16 @@ const PARTS: [Part; 18] = [
             let line = "test --release --locked -p evenkeel-sim --test it -- --nocapture \
                         sites::shares_and_goals_hold_where_thousands_of_gates_hear_sums";
             Ok(vec![tests("sums", line, Some(("EVENKEEL_SUMS", "10")), skips)])
+        },
+    },
+    Part {
+        name: "exchange",
+        long: "what the words of 5 to 1,000 gates cost one of them, over UDP and NATS",
+        short: "5 gates, and 50 that are emulated",
+        steps: |_, skips| {
+            let line = "test --locked -p evenkeel-app --all-features --test it -- --nocapture \
+                        exchange::scale";
+            Ok(vec![tests("exchange", line, Some(("EVENKEEL_EXCHANGE_SCALE", "all")), skips)])
         },
     },
     Part {

@@ -246,6 +246,18 @@ mod tests {
     }
 
     #[test]
+    fn by_arrival_no_younger_one_of_a_tenant_overtakes_a_late_one() {
+        let mut queue = queue(&[Some(40), Some(5)]);
+        push(&mut queue, 0, 0, 5);
+        push(&mut queue, 1, 0, 10);
+        assert_eq!(queue.pop(at_ms(46), Order::Arrival).map(|waiting| waiting.tag), Some(0));
+        push(&mut queue, 2, 0, 50);
+        push(&mut queue, 3, 1, 51);
+        // Tag 1 is late, and it is the turn of tenant 1, whose late one is younger than tag 2.
+        assert_eq!(drain(&mut queue, 60, Order::Arrival), [3, 1, 2]);
+    }
+
+    #[test]
     fn who_has_no_target_has_half_its_share_whoever_is_in_time() {
         let mut queue = queue(&[Some(1_000), None]);
         (0..64).for_each(|tag| push(&mut queue, tag, tag % 2, 0));

@@ -264,7 +264,7 @@ impl FlowSummary {
     }
 
     /// Two flows as one, of the same tenant.
-    fn and(self, other: &Self) -> Self {
+    pub(super) fn and(self, other: &Self) -> Self {
         Self {
             tenant: self.tenant,
             floor: Cost(self.floor.0.saturating_add(other.floor.0)),

@@ -9,18 +9,18 @@
 //! V  +=  cost / weights of all who wait        at every dispatch, whoever's it is
 //! S  +=  2 cost / weight of the tenant         when its oldest late request goes
 //!
-//! S < V    the tenant has had less than half its share: it goes before all that are in time
+//! S < V    the tenant has had less than half its share: it is served before all in time
 //! ```
 //!
 //! Two tenants of equal weight, one in time and one late, with requests of cost 1: V gains 1/2 with
 //! each dispatch, S of the late one gains 2, so that it goes at every fourth.
 //!
 //! A request may be late before its tenant is owed anything: it cannot be met any more, and has not
-//! waited for its goal yet. It then goes when nobody is in time. Who is owed something starts at V,
-//! as in start-time fair queuing. Where nobody is owed anything and
-//! nobody is in time, the late share all by weight, by start-time tags of their own. Nobody runs up
-//! a debt by that: S is then at most a request ahead of V. Nor is anybody owed more for it: whoever
-//! comes in time goes at once.
+//! waited for its goal yet. It is then served when nobody is in time. Who is owed something starts
+//! at V, as in start-time fair queuing. Where nobody is owed anything and nobody is in time, the
+//! late share all by weight, by start-time tags of their own. Nobody runs up a debt by that: S is
+//! then at most a request ahead of V. Nor is anybody owed more for it: whoever comes in time is
+//! served at once.
 //!
 //! **The bound.** While a tenant has late requests it gets half of `cost * weight / weights of all
 //! who wait`, less one of its own requests and half of one of everybody's: the shares of the late
@@ -271,7 +271,7 @@ impl<E: Copy> Late<E> {
         })
     }
 
-    /// Whether it goes before those in time: its tenant has had less than half its share.
+    /// Whether it is served before those in time: its tenant has had less than half its share.
     pub(crate) fn is_due(&self) -> bool {
         self.owed.peek().is_some_and(|(_, tenant)| self.is_owed(tenant))
     }

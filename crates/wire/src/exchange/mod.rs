@@ -211,11 +211,11 @@ impl std::error::Error for Malformed {}
 /// Appends the body of a datagram; times are rounded down to whole microseconds.
 ///
 /// # Panics
-/// If the summary tells of more than [`PART_FLOWS_MAX`] tenants, or is the only part of a word and
-/// does not tell of all.
+/// If the summary is a sum, names more than [`PART_FLOWS_MAX`] tenants, or is the only part of a
+/// word and does not name all.
 pub fn encode(datagram: &Datagram, out: &mut Vec<u8>) {
     let Summary { host, incarnation, period, depth, part, sum, flows } = &datagram.summary;
-    assert!(sum.is_none(), "a sum is told otherwise");
+    assert!(sum.is_none(), "sums have no encoding yet");
     assert!(flows.len() <= PART_FLOWS_MAX, "a part is bounded");
     let is_part = part.count != 1;
     Head { count: flows.len(), is_part, device: datagram.device, host: *host }.push(MAGIC, out);

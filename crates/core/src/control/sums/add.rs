@@ -88,19 +88,8 @@ fn plus(sum: &FlowSummary, one: &FlowSummary) -> FlowSummary {
         weight_milli,
         floor: sum.floor.max(one.floor),
         target: strictest(sum.target, one.target),
-        arrivals: sum.arrivals.saturating_add(one.arrivals),
-        completions: sum.completions.saturating_add(one.completions),
-        late: sum.late.saturating_add(one.late),
-        cost: Cost(sum.cost.0.saturating_add(one.cost.0)),
-        device_time: sum.device_time + one.device_time,
-        response_time: sum.response_time + one.response_time,
-        slot_time: sum.slot_time + one.slot_time,
-        outstanding: sum.outstanding.saturating_add(one.outstanding),
-        queued: sum.queued.saturating_add(one.queued),
         backlogged_percent: 0,
-        is_limited: sum.is_limited || one.is_limited,
-        queued_age: sum.queued_age + one.queued_age,
-        expected_per_s: sum.expected_per_s.saturating_add(one.expected_per_s),
+        ..sum.and(one)
     }
 }
 

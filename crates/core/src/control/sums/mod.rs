@@ -29,7 +29,7 @@
 //!   until another of its hosts collects, after about a second.
 //!
 //! Sums by a tree of aggregators are those of Astrolabe (van Renesse, Birman, Vogels, ACM TOCS
-//! 21(2), 2003); two levels are enough here, and each host is told the sums of all shards.
+//! 21(2), 2003); two levels are enough here, and each host hears the sums of all shards.
 
 mod add;
 mod collector;
@@ -48,7 +48,7 @@ pub const SHARDS: u32 = 8;
 /// What the flows of a sum have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
-    /// They have what they ask for, or a target: what those ask for is told.
+    /// They have what they ask for, or a target: what those ask for is reported.
     Content,
     /// They would take more.
     Waiting,
