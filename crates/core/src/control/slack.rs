@@ -22,8 +22,8 @@
 //!    Flows without a target are never served whole then: a client that sends its next request
 //!    with each answer asks more the more it gets. They share what is left by weight, and with
 //!    them, as one, those passed over. What a tenant lacks to half its share of U is kept for those
-//!    of its flows whose oldest request is overdue; where those served whole leave
-//!    less, the last of them give it up.
+//!    of its flows that are overdue; where those served whole leave less, the last of them give it
+//!    up.
 //! 6. **Trim.** Caps are bounds; the flows served whole leave some of theirs unused. While somebody
 //!    waits, what is left for those passed over grows by a part of what N lacks to U.
 //! 7. **Overshoot.** A flow served whole may send what has piled up at once, so that N can exceed
@@ -133,7 +133,7 @@ struct Ask {
     /// Its weight among those passed over, above zero: its part of that of its tenant.
     weight: f64,
     is_waiting: bool,
-    /// Whether its oldest request has waited for its target, as far as their mean age tells.
+    /// Whether its tenant is owed something ([`is_overdue`]).
     is_overdue: bool,
 }
 
@@ -210,9 +210,9 @@ fn whose(id: FlowId) -> Whose {
     (id.tenant, (id.tenant == TenantNumber::SEVERAL).then_some(id.host))
 }
 
-/// What is kept for each of those passed over whose oldest request has waited for its target: what
-/// its tenant lacks to half its share beside those of its flows that are served whole, if it asks
-/// for that; by what its flows would use.
+/// What is kept for each of those passed over that are overdue: what its tenant lacks to half its
+/// share beside those of its flows that are served whole, if it asks for that; by what its flows
+/// would use.
 fn kept(asks: &[Ask], whole: &[usize], passed_over: &[usize], slots_all: f64) -> Vec<f64> {
     /// Of one tenant.
     #[derive(Default)]
