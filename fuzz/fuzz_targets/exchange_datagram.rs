@@ -12,10 +12,11 @@ use evenkeel_core::control::peers::{Known, Patience, Peers};
 use evenkeel_core::control::promise::{Promise, Told};
 use evenkeel_core::control::service::{ServedByOthers, Service};
 use evenkeel_core::control::summary::{FLOWS_MAX, FlowSummary, HostId, Summary};
+use evenkeel_core::control::sums::{Shard, Summing};
 use evenkeel_core::sched::Share;
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_wire::exchange::{
-    Datagram, MAGIC, VERSION, Word, encode, opened, proof, read, service,
+    Datagram, MAGIC, VERSION, Word, encode, opened, proof, read, roster, service, sum,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -28,7 +29,12 @@ fn framed(magic: u16, data: &[u8]) -> Vec<u8> {
     bytes.push(VERSION);
     let Some((flows, rest)) = data.split_first() else { return bytes };
     // A part of a word, or a whole one, of up to one tenant too many.
-    bytes.push(flows & 0x80 | (flows & 0x7f) % if magic == MAGIC { 34 } else { 66 });
+    let bound = match magic {
+        service::MAGIC => 66,
+        roster::MAGIC => 1,
+        _ => 34,
+    };
+    bytes.push(flows & 0x80 | (flows & 0x7f) % bound);
     bytes.extend([0, 0, 0, 1]);
     bytes.extend(OTHER.0.to_be_bytes());
     bytes.extend(rest);
@@ -39,7 +45,12 @@ fn decide(summary: &Summary) {
     for method in Method::ALL {
         let (period, threshold) = (Span::from_millis(100), Span::from_millis(20));
         let rules = Rules { method, period, depth: 16, threshold };
-        let mut member = Member::new(OWN, &[OWN, OTHER], rules);
+        let mut member = if summary.sum.is_some() {
+            Member::with_sums(OWN, rules)
+        } else {
+            Member::new(OWN, &[OWN, OTHER], rules)
+        };
+        member.note_counted(true);
         let own = |period| Summary { host: OWN, period, ..Summary::default() };
         let before = summary.period.saturating_sub(1);
         let _ = member.decide(own(before));
@@ -137,9 +148,26 @@ fn prove(speaker: (HostId, u64), proof: &Proof, period: u64) {
     }
 }
 
+/// A word is added up with one of another host, as a collector does whose shard both are in.
+fn add_up(summary: &Summary) {
+    let mut summing = Summing::new(summary.host);
+    let begins = summary.period.saturating_sub(40);
+    let period = (begins..=summary.period).find(|period| {
+        summing.end_period(*period);
+        summing.collects()
+    });
+    let (Some(period), true) = (period, Shard::of_sum(summary.host).is_none()) else { return };
+    let _ = summing.hear_word(period, summary.clone());
+    if let Some(sum) = summing.sum(period.saturating_add(1)) {
+        assert!(sum.words.iter().all(Summary::is_plausible) && sum.roster.len() <= 1);
+    }
+}
+
 fuzz_target!(|data: &[u8]| {
     let _ = opened(data);
-    for bytes in [data.to_vec(), framed(MAGIC, data), framed(service::MAGIC, data)] {
+    let framed =
+        [MAGIC, service::MAGIC, sum::MAGIC, roster::MAGIC].map(|magic| framed(magic, data));
+    for bytes in framed.into_iter().chain([data.to_vec()]) {
         let mut out = Vec::new();
         match read(&bytes) {
             Ok((word, proof)) => {
@@ -150,6 +178,7 @@ fuzz_target!(|data: &[u8]| {
                         datagram.told.iter().for_each(compare);
                         decide(&datagram.summary);
                         piece_together(&datagram.summary);
+                        add_up(&datagram.summary);
                         encode(&datagram, &mut out);
                         datagram.summary.period
                     }
@@ -158,6 +187,13 @@ fuzz_target!(|data: &[u8]| {
                         datagram.told.iter().for_each(compare);
                         service::encode(&datagram, &mut out);
                         datagram.service.period
+                    }
+                    Word::Roster(datagram) => {
+                        assert!(
+                            datagram.gates.iter().all(|gate| datagram.counts(*gate) == Some(true))
+                        );
+                        roster::encode(&datagram, &mut out);
+                        datagram.period
                     }
                 };
                 prove(speaker, &proof, period);

@@ -34,7 +34,7 @@ use crate::version;
 pub use allocation::{Allocation, Given, TierUse};
 pub use exchange::{
     AgreedCost, Exchange, MeetingServer, Peer, Refused, ServedElsewhere, SharedDevice, SharedGroup,
-    SharingGate, SharingTenant, WordRoom,
+    SharingGate, SharingTenant, SummedSite, WordRoom,
 };
 pub use finding::Finding;
 pub use memory::{Behind, Memory, TenantMemory};

@@ -6,7 +6,7 @@
 use evenkeel_engine::policy::{Backend, Policy};
 
 use super::live::Asked;
-use crate::status::{Exchange, Peer, SharedDevice, SharedGroup, Status};
+use crate::status::{Exchange, Peer, SharedDevice, SharedGroup, Status, SummedSite};
 
 /// What holds of each backend that other gates may share. `status` is of the gate that has this
 /// policy, if it runs.
@@ -70,6 +70,9 @@ fn of(backend: &Backend, devices: Option<&[SharedDevice]>) -> Asked {
 }
 
 fn who(device: &SharedDevice) -> String {
+    if let Some(SummedSite { gates, .. }) = device.sums {
+        return format!("divided by {} among {gates} gates", device.control);
+    }
     let gates: Vec<&str> = device.gates.iter().map(|gate| gate.name.as_str()).collect();
     if device.is_divided && gates.len() > 1 {
         format!("divided by {} among {}", device.control, gates.join(", "))

@@ -95,6 +95,16 @@ fn replay(bytes: &[u8], control: Option<Method>) -> anyhow::Result<Vec<Replayed>
                     member.vouch(host, incarnation);
                 }
             }
+            Event::Sums { device, hears_sums, is_counted } => {
+                let Some((member, _)) = seats.get_mut(&device) else { continue };
+                match (hears_sums, member.hears_sums()) {
+                    (true, false) => member.hear_sums(),
+                    // A seat follows, with the gates that are heard.
+                    (false, true) => member.hear_words(&[]),
+                    _ => {}
+                }
+                member.note_counted(is_counted);
+            }
             Event::Told { datagram } => {
                 told.entry(datagram.device).or_default().extend(datagram.summary.flows);
             }

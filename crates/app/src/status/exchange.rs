@@ -167,8 +167,20 @@ pub struct SharedDevice {
     /// What this gate's tenants had in the last period.
     #[serde(default)]
     pub tenants: Vec<SharingTenant>,
-    /// What was decided from, by gate.
+    /// Whether that is by the sums of others' words, as in a large site; absent if it is by words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sums: Option<SummedSite>,
+    /// What was decided from, by gate, or by the sum of a shard of them.
     pub gates: Vec<SharingGate>,
+}
+
+/// A site whose gates hear sums of each other's words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SummedSite {
+    /// Of how many gates they are, this one among them.
+    pub gates: u32,
+    /// Whether this gate adds up the words of its shard.
+    pub collects: bool,
 }
 
 /// What all gates before a device take requests to cost.
@@ -369,6 +381,7 @@ impl From<&DeviceReport> for SharedDevice {
             below_floor: report.below_floor.clone(),
             disagreements: report.disagreements.clone(),
             tenants: report.tenants.iter().map(SharingTenant::from).collect(),
+            sums: report.sums.map(|sums| SummedSite { gates: sums.gates, collects: sums.collects }),
             gates: report.hosts.iter().map(SharingGate::from).collect(),
         }
     }

@@ -208,38 +208,58 @@ pub struct Outcome {
 impl Member {
     /// A host that has heard nothing yet; `members` are all that share the device, itself too.
     pub fn new(own: HostId, members: &[HostId], rules: Rules) -> Self {
-        Self::of(own, members, rules, None)
-    }
-
-    /// The same where all other hosts are heard by their sums.
-    pub fn with_sums(own: HostId, rules: Rules) -> Self {
-        let sums: Vec<HostId> = Shard::all().flat_map(Shard::hosts).collect();
-        Self::of(own, &sums, rules, Some(Sums::default()))
-    }
-
-    fn of(own: HostId, members: &[HostId], rules: Rules, sums: Option<Sums>) -> Self {
-        let patience = if sums.is_some() { PATIENCE_WITH_SUMS } else { Patience::default() };
-        let peers = Peers::new(own, members.iter().copied(), patience);
-        let (controller, hosts) = (rules.controller(members.len()), members.len());
+        let patience = Patience::default();
         Self {
             patience,
             own,
             rules,
-            hosts,
-            peers,
-            controller,
+            hosts: members.len(),
+            peers: Peers::new(own, members.iter().copied(), patience),
+            controller: rules.controller(members.len()),
             period: 0,
             decisions: 0,
             connected: None,
             heard: BTreeMap::new(),
-            sums,
+            sums: None,
         }
     }
 
-    /// The collector of this host's shard has said whom it counts, in order.
-    pub fn note_roster(&mut self, roster: &[HostId]) {
+    /// The same where all other hosts are heard by their sums.
+    pub fn with_sums(own: HostId, rules: Rules) -> Self {
+        let mut member = Self::new(own, &[own], rules);
+        member.hear_sums();
+        member
+    }
+
+    /// All other hosts are heard by their sums from now on, and no longer by their words. What was
+    /// learned of the device stays.
+    pub fn hear_sums(&mut self) {
+        let sums: Vec<HostId> = Shard::all().flat_map(Shard::hosts).collect();
+        self.hear_by(&sums, PATIENCE_WITH_SUMS, Some(Sums::default()));
+    }
+
+    /// These hosts are heard by their words from now on, and no longer by their sums.
+    pub fn hear_words(&mut self, members: &[HostId]) {
+        self.hear_by(members, Patience::default(), None);
+    }
+
+    fn hear_by(&mut self, members: &[HostId], patience: Patience, sums: Option<Sums>) {
+        self.peers.set_members(members.iter().copied());
+        self.peers.set_patience(patience);
+        // Who is heard otherwise is not lost.
+        self.heard.clear();
+        (self.patience, self.sums, self.hosts) = (patience, sums, members.len());
+    }
+
+    /// Whether other hosts are heard by their sums.
+    pub fn hears_sums(&self) -> bool {
+        self.sums.is_some()
+    }
+
+    /// The collector of this host's shard has said whether it counts this host.
+    pub fn note_counted(&mut self, is_counted: bool) {
         if let Some(sums) = &mut self.sums {
-            sums.is_counted = roster.binary_search(&self.own).is_ok();
+            sums.is_counted = is_counted;
         }
     }
 
@@ -249,8 +269,14 @@ impl Member {
     }
 
     /// Others share the device from now on, or other rules hold. What was learned of the device
-    /// stays as long as the rules do.
+    /// stays as long as the rules do. Who is heard by sums needs no list of the others.
     pub fn change(&mut self, members: &[HostId], rules: Rules) {
+        if self.hears_sums() {
+            if rules != self.rules {
+                (self.controller, self.rules) = (rules.controller(self.hosts), rules);
+            }
+            return;
+        }
         self.peers.set_members(members.iter().copied());
         let depends_on_hosts = rules.method == Method::Window && self.hosts != members.len();
         if rules != self.rules || depends_on_hosts {
@@ -376,7 +402,7 @@ impl Member {
 
 #[cfg(test)]
 mod tests {
-    use super::super::summary::FlowSummary;
+    use super::super::summary::{FlowSummary, SumOf};
     use super::*;
 
     const RULES: Rules = Rules {
@@ -450,6 +476,34 @@ mod tests {
                 assert!(member.decide(at_once(0, period)).decision.slots >= 1, "{member:?}");
             }
         }
+    }
+
+    #[test]
+    fn what_was_decided_holds_until_others_are_heard_otherwise() {
+        let rules = Rules { method: Method::Shares, ..RULES };
+        let hosts = [0, 1, 2].map(HostId);
+        let mut member = Member::new(HostId(0), &hosts, rules);
+        let by_words = |member: &mut Member, period| {
+            for host in [1, 2] {
+                member.hear(period, summary(host, period)).unwrap();
+            }
+            member.decide(summary(0, period))
+        };
+        let before = (1..60).map(|period| by_words(&mut member, period)).last().unwrap().decision;
+        member.hear_sums();
+        assert!(member.hears_sums() && member.hear(60, summary(1, 60)).is_err());
+        for period in 60..70 {
+            let outcome = member.decide(summary(0, period));
+            assert!(outcome.is_held && outcome.decision == before, "{outcome:?}");
+        }
+        let (shard, mut sum) = (Shard::of(HostId(1)), summary(1, 70));
+        sum.host = shard.hosts().next().unwrap();
+        sum.sum = Some(SumOf { hosts: 2, leader: HostId(1) });
+        member.hear(70, sum).unwrap();
+        let outcome = member.decide(summary(0, 70));
+        assert!(!outcome.is_held && outcome.known.len() == 2, "{outcome:?}");
+        member.hear_words(&hosts);
+        assert!(!by_words(&mut member, 71).is_held);
     }
 
     #[test]

@@ -14,6 +14,7 @@
 //! of a word go out at even distances in a window of their number, one after the other.
 
 use super::summary::HostId;
+use super::sums::SHARDS;
 use crate::prng::Prng;
 use crate::time::Span;
 
@@ -23,6 +24,9 @@ const SPACING: Span = Span::from_micros(100);
 /// The window is at most this part of a period.
 const PART_MAX: u64 = 8;
 
+/// What is sent is there after this part of a period.
+const WAY_PART: u64 = 4;
+
 /// A window below that of timers is none.
 const WINDOW_MIN: Span = Span::from_millis(1);
 
@@ -31,6 +35,24 @@ pub fn window(period: Span, peers: usize) -> Span {
     let wanted = SPACING.0.saturating_mul(peers as u64);
     let window = Span(wanted.min(period.0 / PART_MAX));
     if window < WINDOW_MIN { Span::ZERO } else { window }
+}
+
+/// The time within which the words of a period go out to the collector of a shard, of so many hosts
+/// in all ([`super::sums`]).
+pub fn window_with_sums(period: Span, hosts: usize) -> Span {
+    window(period, hosts / SHARDS as usize)
+}
+
+/// When all decide upon a period, after its end: by then the words of it are in, which go out in
+/// this window.
+pub fn decide_after(period: Span, window: Span) -> Span {
+    Span(period.0 / WAY_PART) + window
+}
+
+/// The same where sums of words are heard, which collectors tell when the words
+/// are in.
+pub fn decide_by_sums_after(period: Span, window: Span) -> Span {
+    decide_after(period, window) + Span(period.0 / WAY_PART)
 }
 
 /// How long into the window a word goes from one gate to another.

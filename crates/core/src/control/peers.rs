@@ -150,7 +150,6 @@ pub struct Peers {
 impl Peers {
     /// These hosts share the device, at most [`HOSTS_MAX`]; `own` is this one, listed or not.
     pub fn new(own: HostId, members: impl IntoIterator<Item = HostId>, patience: Patience) -> Self {
-        assert!(patience.kept <= patience.forgotten, "{patience:?}");
         let mut peers = Self {
             own,
             members: BTreeSet::new(),
@@ -161,6 +160,7 @@ impl Peers {
             history: VecDeque::new(),
             counts: PeerCounts::default(),
         };
+        peers.set_patience(patience);
         peers.set_members(members);
         peers
     }
@@ -172,6 +172,12 @@ impl Peers {
         self.latest.retain(|host, _| self.members.contains(host));
         self.count();
         self.lives.retain(|host| self.members.contains(&host));
+    }
+
+    /// From now on silence counts so.
+    pub(super) fn set_patience(&mut self, patience: Patience) {
+        assert!(patience.kept <= patience.forgotten, "{patience:?}");
+        self.patience = patience;
     }
 
     /// One more host shares the device; fewer than [`HOSTS_MAX`] do.

@@ -238,6 +238,30 @@ impl FlowSummary {
             && self.target.is_none_or(is_whole)
     }
 
+    /// The same within what is plausible, where figures of several hosts were added.
+    #[must_use]
+    pub(super) fn bounded(self) -> Self {
+        let count = |count: u32| count.min(COUNT_MAX);
+        let (completions, queued) = (count(self.completions), count(self.queued));
+        let at_most = |time: Span, requests: u32| {
+            Span(time.0.min(TIME_MAX.0.saturating_mul(u64::from(requests))))
+        };
+        Self {
+            arrivals: count(self.arrivals),
+            completions,
+            late: self.late.min(completions),
+            cost: Cost(at_most(Span(self.cost.0), completions).0),
+            device_time: at_most(self.device_time, completions),
+            response_time: at_most(self.response_time, completions),
+            slot_time: at_most(self.slot_time, SLOTS_MAX),
+            outstanding: count(self.outstanding),
+            queued,
+            queued_age: at_most(self.queued_age, queued.max(1)),
+            expected_per_s: count(self.expected_per_s),
+            ..self
+        }
+    }
+
     /// Mean time at the device of the requests that completed, in seconds; none if none did. Never
     /// below a microsecond: hosts tell times in whole ones, so that a fast device may say zero, and
     /// controllers divide by it.

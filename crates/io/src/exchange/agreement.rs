@@ -21,6 +21,8 @@ pub(super) struct Compared {
     method: Method,
     agreement: Agreement,
     turns: Turns,
+    /// The same for the sums that this gate tells.
+    sums: Turns,
     /// Names of this gate's tenants, by what all gates call them.
     pub(super) names: BTreeMap<TenantNumber, String>,
 }
@@ -34,6 +36,7 @@ impl Compared {
         self.agreement.change(method, &promises);
         self.names =
             tenants.iter().map(|(name, _)| (TenantNumber::named(name), name.clone())).collect();
+        self.sums.change(promises.clone());
         self.turns.change(promises);
     }
 
@@ -42,10 +45,16 @@ impl Compared {
         self.turns.next_told()
     }
 
+    /// What the next sum tells of it.
+    pub(super) fn next_summed(&mut self) -> Option<Told> {
+        self.sums.next_told()
+    }
+
     /// A word of another gate was taken.
     pub(super) fn hear(&mut self, now: Nanos, host: HostId, method: Method, told: Option<&Told>) {
         if self.agreement.hear(now, host, method, told) {
             self.turns.begin();
+            self.sums.begin();
         }
     }
 

@@ -37,6 +37,7 @@ mod periods;
 mod recorder;
 mod report;
 mod seat;
+mod sums;
 mod task;
 mod time;
 mod together;
@@ -61,7 +62,7 @@ use tokio::sync::oneshot;
 
 pub use report::{
     DeviceReport, ElsewhereReport, ExchangeReport, GroupReport, HostReport, PeerReport,
-    RefusedReport, Room, ServerReport, TenantReport,
+    RefusedReport, Room, ServerReport, SumsReport, TenantReport,
 };
 
 use crate::gate::GateError;

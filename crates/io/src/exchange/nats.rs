@@ -1,10 +1,16 @@
-//! Words over a NATS server, in place of UDP: each gate publishes on a subject of its own, and
-//! hears all of the exchange.
+//! Words over a NATS server, in place of UDP: each gate publishes under its name by what a word is
+//! about, and hears what it needs.
 //!
 //! ```text
-//!   subject   evenkeel.<exchange>.<gate>      heard: evenkeel.<exchange>.*
-//!   message   a datagram of the exchange, as over UDP
+//!   evenkeel.<exchange>.<device>.words.<shard>.<gate>     words of gates, by shard
+//!   evenkeel.<exchange>.<device>.sums.<gate>              sums of a shard's words
+//!   evenkeel.<exchange>.<device>.roster.<shard>.<gate>    who is in the sum of a shard
+//!   evenkeel.<exchange>.<group>.served.<gate>             what is served of a group
+//!   evenkeel.<exchange>.<gate>                            gates before version 4
 //! ```
+//!
+//! A message is a datagram of the exchange, as over UDP. Devices and groups are numbers of eight
+//! hexadecimal digits. Gates before version 4 are heard so that they can be named.
 //!
 //! What is not a letter, a digit, `-` or `_` in a name is written as `%` and its code, since dots
 //! and blanks mean something to NATS. The gate's name in the subject is believed only as far as it
@@ -13,7 +19,9 @@
 //! While the server is away nothing is published, so that nothing is kept for later: a word that is
 //! late is worth nothing. The client tries again by itself, every five seconds at last.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
@@ -22,12 +30,14 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use async_nats::connection::State;
-use async_nats::{Client, ConnectOptions, Event, ServerAddr, Subscriber};
+use async_nats::{Client, ConnectOptions, Event, Message, ServerAddr, Subscriber};
+use evenkeel_core::control::sums::SHARDS;
 use evenkeel_engine::policy;
 use futures_util::StreamExt;
+use tokio::task::coop::unconstrained;
 
 use super::report::ServerReport;
-use super::transport::Origin;
+use super::transport::{Origin, Topic};
 use crate::gate::GateError;
 
 /// Between two tries to connect: doubled from the first of these to the second.
@@ -41,7 +51,7 @@ const PING_EVERY: Duration = Duration::from_secs(2);
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 
 /// Words on their way to the server, and on their way from it to us. More are lost.
-const OUT_MAX: usize = 256;
+const OUT_MAX: usize = 1_024;
 const IN_MAX: usize = 8_192;
 
 /// Servers and subjects, read from a policy.
@@ -68,10 +78,15 @@ impl Opening {
 #[derive(Debug)]
 pub(super) struct Nats {
     client: Client,
-    words: Subscriber,
+    /// What is heard now.
+    heard: BTreeMap<Topic, Subscriber>,
+    /// What is to be heard.
+    wanted: BTreeSet<Topic>,
+    /// The shard whose words come first the next time.
+    turn: u32,
     prefix: String,
-    /// Where this gate publishes.
-    subject: String,
+    /// This gate's name as the end of a subject.
+    own: String,
     /// The servers without names and passwords, for people.
     shown: String,
     news: Arc<News>,
@@ -83,6 +98,8 @@ struct News {
     connects: AtomicU64,
     /// Whether it was said that there is no connection.
     was_told: AtomicBool,
+    /// Whether it was said that words are lost here.
+    was_slow: AtomicBool,
 }
 
 impl Nats {
@@ -107,33 +124,78 @@ impl Nats {
                 std::future::ready(())
             });
         let client = options.connect(servers).await.map_err(io::Error::other)?;
-        let words = client.subscribe(format!("{prefix}*")).await.map_err(io::Error::other)?;
-        let subject = format!("{prefix}{}", token(&own));
-        Ok(Self { client, words, prefix, subject, shown, news })
+        let (heard, wanted, own) = (BTreeMap::new(), BTreeSet::new(), token(&own));
+        Ok(Self { client, heard, wanted, turn: 0, prefix, own, shown, news })
+    }
+
+    /// Hears these topics from now on, and no others.
+    pub(super) fn hear(&mut self, topics: impl Iterator<Item = Topic>) {
+        self.wanted = topics.chain([Topic::Former]).collect();
     }
 
     /// The next word, as far as the buffer takes it.
     pub(super) async fn receive(&mut self, buffer: &mut [u8]) -> (usize, Origin) {
-        let Some(message) = self.words.next().await else {
-            // It ends with its client alone, which is ours.
-            return std::future::pending().await;
-        };
+        self.subscribe().await;
+        let message = poll_fn(|context| self.poll_next(context)).await;
         let length = message.payload.len().min(buffer.len());
         buffer[..length].copy_from_slice(&message.payload[..length]);
-        let name = message.subject.strip_prefix(&self.prefix).unwrap_or_default();
+        let name = message.subject.rsplit('.').next().unwrap_or_default();
         (length, Origin::Gate(name_of(name)))
     }
 
+    /// Subscribes to what is to be heard, and to nothing else. Where it is given up on the way it
+    /// goes on the next time.
+    async fn subscribe(&mut self) {
+        self.heard.retain(|topic, _| self.wanted.contains(topic));
+        let is_missing = |topic: &&Topic| !self.heard.contains_key(topic);
+        let missing: Vec<_> = self.wanted.iter().filter(is_missing).copied().collect();
+        for topic in missing {
+            let subject = match topic {
+                Topic::Former => format!("{}*", self.prefix),
+                Topic::Own(..) => format!("{}{}.{}", self.prefix, subject(topic), self.own),
+                _ => format!("{}{}.*", self.prefix, subject(topic)),
+            };
+            match self.client.subscribe(subject).await {
+                Ok(subscriber) => _ = self.heard.insert(topic, subscriber),
+                // It ends with its client alone, which is ours.
+                Err(error) => return tracing::debug!(%error, "not subscribed"),
+            }
+        }
+    }
+
+    /// Sums before words: there are few of them. The words of each shard in turn, so that the same
+    /// are not always lost; and in the end what anybody may publish who reaches the server.
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Message> {
+        self.turn = (self.turn + 1) % SHARDS;
+        let rank = |topic: &Topic| match topic {
+            Topic::Words(_, shard) if shard.number() >= self.turn => 1,
+            Topic::Words(..) => 2,
+            Topic::Former => 3,
+            _ => 0,
+        };
+        for now in 0..=3 {
+            for (_, subscriber) in self.heard.iter_mut().filter(|(topic, _)| rank(topic) == now) {
+                if let Poll::Ready(Some(message)) = subscriber.poll_next_unpin(context) {
+                    return Poll::Ready(message);
+                }
+            }
+        }
+        Poll::Pending
+    }
+
     /// Publishes a word if that can be done at once.
-    pub(super) fn send(&self, bytes: &[u8]) -> bool {
+    pub(super) fn send(&self, bytes: &[u8], topic: Topic) -> bool {
         self.is_connected() && {
-            let published = pin!(self.client.publish(self.subject.clone(), bytes.to_vec().into()));
+            let subject = format!("{}{}.{}", self.prefix, subject(topic), self.own);
+            // Many go out at once: those beyond the budget of a task would be lost.
+            let published = unconstrained(self.client.publish(subject, bytes.to_vec().into()));
+            let published = pin!(published);
             let outcome = published.poll(&mut Context::from_waker(Waker::noop()));
             matches!(outcome, Poll::Ready(Ok(())))
         }
     }
 
-    fn is_connected(&self) -> bool {
+    pub(super) fn is_connected(&self) -> bool {
         self.client.connection_state() == State::Connected
     }
 
@@ -164,6 +226,11 @@ impl News {
                     tracing::warn!(server, %event, "no NATS: no other gate is heard without it");
                 }
             }
+            Event::SlowConsumer(_) => {
+                if !self.was_slow.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(server, "more words come in than are read: some are lost");
+                }
+            }
             other => tracing::debug!(server, event = %other, "NATS"),
         }
     }
@@ -172,6 +239,19 @@ impl News {
 fn retry_after(attempts: usize) -> Duration {
     let doublings = u32::try_from(attempts).unwrap_or(u32::MAX).clamp(1, 16) - 1;
     RETRY_AFTER_MAX.min(RETRY_AFTER * (1 << doublings))
+}
+
+/// Between the exchange and the gate in a subject.
+fn subject(topic: Topic) -> String {
+    match topic {
+        Topic::Sums(device) => format!("{:08x}.sums", device.0),
+        Topic::Roster(device, shard) => format!("{:08x}.roster.{}", device.0, shard.number()),
+        Topic::Served(group) => format!("{:08x}.served", group.0),
+        Topic::Words(device, shard) | Topic::Own(device, shard) => {
+            format!("{:08x}.words.{}", device.0, shard.number())
+        }
+        Topic::Former => String::new(),
+    }
 }
 
 /// A name as a part of a subject.

@@ -76,6 +76,10 @@ pub(super) struct Peer {
     pub(super) address: Option<SocketAddr>,
     /// When its word was last taken.
     heard: Option<Nanos>,
+    /// When anything of it came in last that was made with the key.
+    seen: Option<Nanos>,
+    /// When a sum that it told was last taken.
+    pub(super) summed: Option<Nanos>,
     /// By how many periods its clock was ahead at its last word.
     skew: i64,
     /// Why its words do not count, as far as somebody has to do something about it.
@@ -91,7 +95,7 @@ pub(super) struct Peer {
 impl Peer {
     /// A peer of this name. Where words are sent to addresses, a name that is none is looked up
     /// from time to time, for whoever wants to know.
-    fn new(name: &str, found: Option<&UnboundedSender<Found>>) -> Self {
+    pub(super) fn new(name: &str, found: Option<&UnboundedSender<Found>>) -> Self {
         let address: Option<SocketAddr> = found.and_then(|_| name.parse().ok());
         let look_up = found.filter(|_| address.is_none()).map(|found| {
             let (name, found) = (name.to_owned(), found.clone());
@@ -101,6 +105,8 @@ impl Peer {
             name: name.to_owned(),
             address,
             heard: None,
+            seen: None,
+            summed: None,
             skew: 0,
             fault: None,
             sent: 0,
@@ -120,7 +126,7 @@ impl Peer {
     /// A word of it came in; `skew` is by how many periods it is ahead of this gate.
     pub(super) fn heard(&mut self, now: Nanos, skew: i64, outcome: Result<(), Refusal>) {
         self.received += 1;
-        self.skew = skew;
+        (self.skew, self.seen) = (skew, Some(now));
         let fault = match outcome {
             Ok(()) => {
                 self.heard = Some(now);
@@ -148,7 +154,8 @@ impl Peer {
     }
 
     /// A word of it came in that this gate cannot use.
-    pub(super) fn refuse(&mut self, fault: Fault) {
+    pub(super) fn refuse(&mut self, now: Nanos, fault: Fault) {
+        self.seen = Some(now);
         self.received += 1;
         self.refused += 1;
         self.say(Some(fault));
@@ -157,6 +164,11 @@ impl Peer {
     /// Time since its word was last taken; none if it never was.
     pub(super) fn silent_for(&self, now: Nanos) -> Option<Span> {
         self.heard.map(|at| Span(now.since(at).0))
+    }
+
+    /// Time since anything of it came in; none if nothing ever did.
+    pub(super) fn unseen_for(&self, now: Nanos) -> Option<Span> {
+        self.seen.map(|at| Span(now.since(at).0))
     }
 
     /// For people.
@@ -233,8 +245,8 @@ mod tests {
         assert!(said.contains("two gates have its name"), "{said}");
         assert!(because(0, Err(Refusal::Absurd)).is_some(), "nothing has changed");
         assert_eq!(because(0, Ok(())), None);
-        peer.refuse(Fault::Version(2));
+        peer.refuse(Nanos(1), Fault::Version(2));
         let said = peer.report(Nanos(1)).refused_because.expect("a fault");
-        assert!(said.starts_with("it speaks version 2 of the exchange, this gate 3"), "{said}");
+        assert!(said.starts_with("it speaks version 2 of the exchange, this gate 4"), "{said}");
     }
 }

@@ -152,8 +152,19 @@ pub struct DeviceReport {
     pub disagreements: Vec<String>,
     /// This gate's tenants of whom any gate told something in the last period.
     pub tenants: Vec<TenantReport>,
-    /// What was decided from, by gate, this one among them.
+    /// Whether that is by the sums of others' words, in a large site.
+    pub sums: Option<SumsReport>,
+    /// What was decided from, by gate, this one among them; where sums are heard by shard of gates.
     pub hosts: Vec<HostReport>,
+}
+
+/// A site in which words are added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SumsReport {
+    /// How many gates the sums are of, this one among them.
+    pub gates: u32,
+    /// Whether this gate adds up the words of its shard.
+    pub collects: bool,
 }
 
 /// A tenant of this gate at a shared device.
@@ -170,7 +181,7 @@ pub struct TenantReport {
 /// One gate in the last decision.
 #[derive(Clone, Debug, Default)]
 pub struct HostReport {
-    /// What it is called; its number in hexadecimal if it is no longer a peer.
+    /// What it is called; its number in hexadecimal if it is no longer a peer; or the shard.
     pub name: String,
     /// Periods since its word.
     pub missed: u64,

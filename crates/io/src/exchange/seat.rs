@@ -5,27 +5,29 @@
 //!                 |--- close period n ------|--- decide --------------|
 //!                     -> worker -> told ->       -> worker
 //! ```
+//!
+//! Where sums are heard (`sums`) gates decide a quarter of a period later.
 
 use std::collections::BTreeMap;
 
 use evenkeel_core::control::Decision;
-use evenkeel_core::control::member::{Member, Outcome};
-use evenkeel_core::control::name::TenantNumber;
+use evenkeel_core::control::member::{Member, Method, Outcome};
+use evenkeel_core::control::name::{DeviceId, TenantNumber};
 use evenkeel_core::control::pace;
 use evenkeel_core::control::peers::{Known, Refusal};
 use evenkeel_core::control::summary::{FlowSummary, HostId, PART_FLOWS_MAX, PARTS_MAX, Summary};
+use evenkeel_core::control::sums::{Shard, Sum};
 use evenkeel_core::time::{Nanos, Span};
-use evenkeel_wire::exchange::{Datagram, Terms};
+use evenkeel_wire::exchange::roster::RosterDatagram;
+use evenkeel_wire::exchange::{Datagram, Speaker, Terms};
 
 use super::Place;
 use super::agreement::{Compared, CostDifference};
 use super::periods::Periods;
-use super::report::{DeviceReport, HostReport, TenantReport};
+use super::report::{DeviceReport, HostReport, SumsReport, TenantReport};
+use super::sums::{self, Sums};
 use super::together::Together;
-
-/// Part of a period after its end, and after the window in which words go out, at which the others'
-/// words of it are there.
-const DECIDE_AFTER: u64 = 4;
+use super::transport::Topic;
 
 /// What a seat wants done.
 #[derive(Debug)]
@@ -34,6 +36,8 @@ pub(super) enum Due {
     Nothing { for_ns: u64 },
     /// The period of this number has ended.
     Close { number: u64 },
+    /// The words of the last period are added up.
+    Sum(Sum),
     /// All are heard that will be.
     Decide(Summary),
 }
@@ -43,6 +47,11 @@ pub(super) enum Due {
 pub(super) struct Seat {
     pub(super) place: Place,
     pub(super) member: Member,
+    own: HostId,
+    /// Whether a server passes words on, so that they may be added up.
+    passes_on: bool,
+    is_connected: bool,
+    pub(super) sums: Option<Sums>,
     periods: Periods,
     /// In which words go out.
     window: Span,
@@ -51,21 +60,26 @@ pub(super) struct Seat {
     cost_difference: Option<(HostId, CostDifference)>,
     pub(super) together: Together,
     /// What was told of it, until it is decided upon.
-    own: Option<Summary>,
+    told: Option<Summary>,
     last: Option<Outcome>,
     decisions: u64,
 }
 
 impl Seat {
-    pub(super) fn new(place: Place, own: HostId, members: &[HostId]) -> Self {
+    /// `passes_on` is whether a server passes words on, so that they may be added up.
+    pub(super) fn new(place: Place, own: HostId, members: &[HostId], passes_on: bool) -> Self {
         let mut seat = Self {
             member: Member::new(own, members, place.rules),
+            own,
+            passes_on,
+            is_connected: true,
+            sums: None,
             periods: Periods::default(),
             window: Span::ZERO,
             compared: Compared::default(),
             cost_difference: None,
             together: Together::new(place.is_automatic, place.written),
-            own: None,
+            told: None,
             last: None,
             decisions: 0,
             place: place.clone(),
@@ -81,13 +95,28 @@ impl Seat {
             // With what was found, which no policy says.
             place.rules.depth = self.place.rules.depth;
         }
+        let adds_up = self.passes_on && place.rules.method == Method::Shares;
+        if adds_up != self.sums.is_some() {
+            self.sums = adds_up.then(|| Sums::new(self.own));
+        }
+        self.follow(members);
         self.member.change(members, place.rules);
-        // All that the words of gates with as many tenants may come in.
-        let parts = place.tenants.len().div_ceil(PART_FLOWS_MAX).clamp(1, PARTS_MAX);
-        let peers = members.len().saturating_sub(1);
-        self.window = pace::window(self.member.period(), peers * parts);
         self.compared.change(place.rules.method, &place.tenants);
         self.place = place;
+        if !self.hears_sums() {
+            self.set_window(members);
+        }
+    }
+
+    /// All that the words of gates with as many tenants as this one may come in.
+    fn set_window(&mut self, members: &[HostId]) {
+        let peers = members.len().saturating_sub(1);
+        self.window = pace::window(self.member.period(), peers * self.parts());
+    }
+
+    /// In how many parts such a word may come.
+    fn parts(&self) -> usize {
+        self.place.tenants.len().div_ceil(PART_FLOWS_MAX).clamp(1, PARTS_MAX)
     }
 
     /// How this gate decides.
@@ -95,7 +124,59 @@ impl Seat {
         Terms::new(self.place.rules.method, self.member.period())
     }
 
-    /// Another gate's word came in, of the same period as this one's.
+    /// Whether other gates are heard by the sums of their words.
+    pub(super) fn hears_sums(&self) -> bool {
+        self.sums.as_ref().is_some_and(Sums::are_heard)
+    }
+
+    /// Hears sums in place of words from now on, or words of these again, if that is what it has
+    /// come to; whether anything changes by that.
+    pub(super) fn follow(&mut self, members: &[HostId]) -> bool {
+        let changes = self.member.hears_sums() != self.hears_sums();
+        match self.sums.as_ref().filter(|_| changes) {
+            Some(sums) if sums.are_heard() => {
+                self.member.hear_sums();
+                self.member.note_counted(sums.is_counted());
+            }
+            _ if changes => {
+                self.member.hear_words(members);
+                self.set_window(members);
+            }
+            _ => {}
+        }
+        changes
+    }
+
+    /// What it hears of a device, where a server passes words on.
+    pub(super) fn topics(&self, device: DeviceId) -> Vec<Topic> {
+        let words = |shard| Topic::Words(device, shard);
+        let Some(sums) = &self.sums else { return Shard::all().map(words).collect() };
+        let is_heard = |shard: &Shard| {
+            let is_own = *shard == sums.shard();
+            sums.hear_all() || (is_own && (sums.collects() || !sums.are_heard()))
+        };
+        let shards = Shard::all().filter(is_heard);
+        let roster = sums.is_large().then(|| Topic::Roster(device, sums.shard()));
+        // Another gate with the name of this one is heard in any case.
+        let own = sums.are_heard() && !sums.collects();
+        let own = own.then(|| Topic::Own(device, sums.shard()));
+        let topics = [Topic::Sums(device)].into_iter().chain(roster).chain(own);
+        topics.chain(shards.map(words)).collect()
+    }
+
+    /// Within which its words are to be with whoever adds them up; none where all hear them.
+    pub(super) fn sums_window(&self) -> Option<Span> {
+        self.hears_sums().then_some(self.window)
+    }
+
+    /// Whether what was heard in a period counts for its decisions, and not for a sum alone.
+    pub(super) fn decides_by(&self, period: u64, heard: &Datagram) -> bool {
+        let is_sum = heard.collector.is_some();
+        let may_count = !is_sum || sums::check(period, heard.speaker(), &heard.summary).is_ok();
+        self.member.hears_sums() == is_sum && may_count
+    }
+
+    /// Another gate's word came in, of the same period as this one's, or a sum of words.
     pub(super) fn hear(
         &mut self,
         now: Nanos,
@@ -103,12 +184,57 @@ impl Seat {
         datagram: Datagram,
         gate: impl Fn(HostId) -> String,
     ) -> Result<(), Refusal> {
+        let speaker = datagram.speaker();
         let Datagram { summary, terms, told, .. } = datagram;
-        let host = summary.host;
-        self.member.hear(period, summary)?;
+        self.take(period, speaker, summary)?;
+        let (host, _) = speaker;
         self.compared.hear(now, host, terms.method, told.as_ref());
         self.compared.log(&self.place.backend, gate);
         Ok(())
+    }
+
+    /// A word or a sum counts for what this gate decides, or for the sum that it tells itself.
+    fn take(&mut self, period: u64, speaker: Speaker, summary: Summary) -> Result<(), Refusal> {
+        let hears_sums = self.member.hears_sums();
+        let Some(sums) = &mut self.sums else { return self.member.hear(period, summary) };
+        if summary.sum.is_some() {
+            sums::check(period, speaker, &summary)?;
+            sums.hear_sum(&summary);
+            return if hears_sums { self.member.hear(period, summary) } else { Ok(()) };
+        }
+        let added = sums.hear_word(period, &summary);
+        match added.filter(|_| hears_sums) {
+            Some(outcome) => outcome,
+            None => self.member.hear(period, summary),
+        }
+    }
+
+    /// How late in a period a sum goes out: its gate counts as if it had spoken at the beginning.
+    pub(super) fn sums_after(&self) -> Span {
+        pace::decide_after(self.member.period(), self.window)
+    }
+
+    /// The sum that this gate tells counts for it too: a server does not send it back.
+    pub(super) fn take_sum(&mut self, collector: Speaker, sum: &Sum) {
+        for word in &sum.words {
+            let _ = self.take(word.period, collector, word.clone());
+        }
+    }
+
+    /// A part of a roster came in; whether it says something new of this gate.
+    pub(super) fn hear_roster(&mut self, period: u64, roster: &RosterDatagram) -> bool {
+        let Some(sums) = &mut self.sums else { return false };
+        let is_news = sums.hear_roster(period, roster);
+        self.member.note_counted(sums.is_counted());
+        is_news
+    }
+
+    /// Another gate has proven that it lives in this life.
+    pub(super) fn vouch(&mut self, host: HostId, incarnation: u64) {
+        self.member.vouch(host, incarnation);
+        if let Some(sums) = &mut self.sums {
+            sums.vouch(host, incarnation);
+        }
     }
 
     /// A period has ended: gates that are silent no longer differ.
@@ -127,31 +253,75 @@ impl Seat {
         self.member.change(members, self.place.rules);
     }
 
+    /// Whether the server that passes words on is there.
+    pub(super) fn note_connection(&mut self, is_there: bool) {
+        self.is_connected = is_there;
+    }
+
     /// What is to be done at this instant of common time, in nanoseconds since 1970.
     pub(super) fn due(&mut self, common_ns: u64) -> Due {
         let period = self.member.period();
         if let Some(number) = self.periods.turned(period, common_ns) {
+            self.end_period(number);
             return Due::Close { number };
         }
-        let (period_ns, passed_ns) = (period.0, common_ns % period.0);
-        let decide_at_ns = period_ns / DECIDE_AFTER + self.window.0;
-        if passed_ns < decide_at_ns && self.own.is_some() {
-            return Due::Nothing { for_ns: decide_at_ns - passed_ns };
+        let passed = Span(common_ns % period.0);
+        let for_ns = |at: Span| at.0.saturating_sub(passed.0);
+        let mut next_ns = for_ns(period);
+        if let Some(sums) = &mut self.sums {
+            match sums.due_at(period, self.window) {
+                Some(at) if at > passed => next_ns = next_ns.min(for_ns(at)),
+                Some(_) => {
+                    if let Some(sum) = sums.take() {
+                        return Due::Sum(sum);
+                    }
+                }
+                None => {}
+            }
         }
-        match self.own.take() {
+        let decide_at = self.decide_after(period);
+        if self.told.is_some() && passed < decide_at {
+            return Due::Nothing { for_ns: next_ns.min(for_ns(decide_at)) };
+        }
+        match self.told.take() {
             Some(own) => Due::Decide(own),
-            None => Due::Nothing { for_ns: period_ns - passed_ns },
+            None => Due::Nothing { for_ns: next_ns },
+        }
+    }
+
+    /// How much of a period has passed when it decides upon the one before.
+    fn decide_after(&self, period: Span) -> Span {
+        if self.member.hears_sums() {
+            pace::decide_by_sums_after(period, self.window)
+        } else {
+            pace::decide_after(period, self.window)
+        }
+    }
+
+    fn end_period(&mut self, number: u64) {
+        let (hears_sums, parts) = (self.member.hears_sums(), self.parts());
+        let Some(sums) = &mut self.sums else { return };
+        if !self.is_connected {
+            return sums.skip_period();
+        }
+        let heard = if hears_sums { 0 } else { self.member.peers().latest().count() };
+        sums.end_period(number, u32::try_from(heard + 1).unwrap_or(u32::MAX));
+        if sums.are_heard() {
+            self.window = sums.window(self.member.period(), number, parts);
         }
     }
 
     /// Common time was moved.
     pub(super) fn count_anew(&mut self) {
         self.periods.begin_anew();
+        if let Some(sums) = &mut self.sums {
+            sums.count_anew();
+        }
     }
 
     /// The worker has told of a period; a late answer to one before is as good.
     pub(super) fn told(&mut self, summary: Summary) {
-        self.own = Some(summary);
+        self.told = Some(summary);
     }
 
     /// Decides, and says whose promises have begun to be missed, or are kept again.
@@ -206,7 +376,12 @@ impl Seat {
         }
         let Some(Outcome { decision, known, is_held }) = &self.last else { return report };
         (report.slots, report.slots_all) = (decision.slots, decision.slots_all);
-        report.hosts = known.iter().map(|known| host(known, period, &name)).collect();
+        report.hosts = hosts(known).iter().map(|known| host(known, period, &name)).collect();
+        report.sums = self
+            .sums
+            .as_ref()
+            .filter(|sums| sums.are_heard())
+            .map(|sums| SumsReport { gates: hosts_in_all(known), collects: sums.collects() });
         let names = |tenants: Vec<TenantNumber>| -> Vec<String> {
             tenants.into_iter().map(|tenant| self.compared.name(tenant)).collect()
         };
@@ -280,6 +455,27 @@ fn reason(report: &DeviceReport, missed: Option<&str>) -> String {
     }
 }
 
+/// The same with what is known of a shard as one row.
+fn hosts(known: &[Known]) -> Vec<Known> {
+    let mut rows: Vec<Known> = Vec::new();
+    for known in known {
+        let shard = Shard::of_sum(known.summary.host);
+        match rows.last_mut().filter(|row| Shard::of_sum(row.summary.host) == shard) {
+            Some(row) if shard.is_some() => {
+                row.missed = row.missed.max(known.missed);
+                row.summary.flows.extend(&known.summary.flows);
+            }
+            _ => rows.push(known.clone()),
+        }
+    }
+    rows
+}
+
+/// How many gates that is of.
+fn hosts_in_all(known: &[Known]) -> u32 {
+    known.iter().map(|known| known.summary.hosts()).fold(0, u32::saturating_add)
+}
+
 fn host(known: &Known, period: Span, name: impl Fn(HostId) -> String) -> HostReport {
     let Known { summary, missed, .. } = known;
     let sum = |of: fn(&FlowSummary) -> u32| -> u32 {
@@ -290,8 +486,12 @@ fn host(known: &Known, period: Span, name: impl Fn(HostId) -> String) -> HostRep
     };
     let completions = sum(|flow| flow.completions);
     let mean = |time: Span| (completions > 0).then(|| Span(time.0 / u64::from(completions.max(1))));
+    let name = match Shard::of_sum(summary.host) {
+        Some(shard) => format!("shard-{}", shard.number()),
+        None => name(summary.host),
+    };
     HostReport {
-        name: name(summary.host),
+        name,
         missed: *missed,
         device_latency: mean(time(|flow| flow.device_time)),
         response: mean(time(|flow| flow.response_time)),
@@ -308,7 +508,7 @@ fn host(known: &Known, period: Span, name: impl Fn(HostId) -> String) -> HostRep
 mod tests {
     use super::*;
     use evenkeel_core::control::Division;
-    use evenkeel_core::control::member::{Method, Rules};
+    use evenkeel_core::control::member::Rules;
     use evenkeel_core::control::order::Order;
     use evenkeel_core::control::summary::FlowId;
     use evenkeel_core::id::ServerId;
@@ -334,7 +534,7 @@ mod tests {
             is_automatic: false,
             written: None,
         };
-        Seat::new(place, HostId(1), &[HostId(1), HostId(2)])
+        Seat::new(place, HostId(1), &[HostId(1), HostId(2)], false)
     }
 
     #[test]

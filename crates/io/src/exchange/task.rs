@@ -2,6 +2,7 @@
 //! one after the other.
 
 mod joining;
+mod summing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -9,13 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::control::challenge::{Challenges, Proof};
-use evenkeel_core::control::common_time::CommonTime;
+use evenkeel_core::control::common_time::{CommonTime, HEARD_FOR};
 use evenkeel_core::control::loss::{Taken, Words};
 use evenkeel_core::control::name::DeviceId;
 use evenkeel_core::control::pace;
 use evenkeel_core::control::peers::{AHEAD_MAX, HOSTS_MAX, Patience, PeerCounts, Refusal};
 use evenkeel_core::control::service::Service;
 use evenkeel_core::control::summary::{HostId, PART_FLOWS_MAX, PARTS_MAX, Summary};
+use evenkeel_core::control::sums::Shard;
 use evenkeel_core::id::TenantId;
 use evenkeel_core::ticket::Cost;
 use evenkeel_core::time::{Nanos, Span};
@@ -35,9 +37,10 @@ use super::peer::{Fault, Found, Peer, peers};
 use super::recorder::Recorder;
 use super::report::{ExchangeReport, RefusedReport, Room};
 use super::seat::{Due, Seat};
+use super::sums::Sums;
 use super::time::{self, wall_ns, wall_s};
 use super::together::LEFT_AFTER;
-use super::transport::{Opening, Origin, Transport};
+use super::transport::{Opening, Origin, Topic, Transport};
 use super::{GroupPlace, Place, PlannedExchange, Told};
 use crate::clock::Clock;
 use crate::worker::exchange::Asked;
@@ -171,7 +174,7 @@ impl Exchange {
                     seat.change(now, place, &members);
                     seat
                 }
-                None => Seat::new(place, self.own, &members),
+                None => Seat::new(place, self.own, &members, self.transport.passes_on()),
             };
             (device, seat)
         };
@@ -221,6 +224,7 @@ impl Exchange {
         self.common.change(self.settings.period, is_peer);
         self.challenges.retain(is_peer);
         self.room = self.transport.make_room(self.peers.len(), self.parts());
+        self.listen();
         self.record(members);
     }
 
@@ -234,14 +238,36 @@ impl Exchange {
     /// under the name that it publishes under if that has the number which the tag vouches for.
     fn meet(&mut self, (host, incarnation): (HostId, u64), from: &Origin, skew: i64) {
         let Origin::Gate(name) = from else { return };
-        let is_new = host != self.own && !self.peers.contains_key(&host);
-        let has_room = self.peers.len() + 1 < HOSTS_MAX;
         let speaks_now = skew.unsigned_abs() <= AHEAD_MAX
             || self.challenges.has_proven(self.clock.now(), host, incarnation);
-        if is_new && has_room && HostId::named(name) == host && speaks_now {
-            tracing::info!(gate = name, "joins the exchange");
-            let known = self.peers.values().map(|peer| peer.name.clone());
-            self.gather(&known.chain([name.clone()]).collect());
+        if speaks_now {
+            self.add(name, host);
+        }
+    }
+
+    /// One more gate takes part, if its name has its number.
+    fn add(&mut self, name: &str, host: HostId) {
+        let is_new = host != self.own && !self.peers.contains_key(&host);
+        let has_room = self.peers.len() + 1 < HOSTS_MAX;
+        if !is_new || !has_room || HostId::named(name) != host {
+            return;
+        }
+        if self.hears_sums_alone() {
+            // Nothing is decided by its word: one of a thousand in the shard of a collector.
+            tracing::debug!(gate = name, "joins the exchange");
+            self.peers.insert(host, Peer::new(name, None));
+            return;
+        }
+        tracing::info!(gate = name, "joins the exchange");
+        let known = self.peers.values().map(|peer| peer.name.clone());
+        self.gather(&known.chain([name.to_owned()]).collect());
+    }
+
+    /// A gate of another version has our key: over a server it is known by that alone, so that it
+    /// can be named.
+    fn name_version(&mut self, body: &[u8], from: &Origin) {
+        if let (Some(host), Origin::Gate(name)) = (wire::host_of(body), from) {
+            self.add(name, host);
         }
     }
 
@@ -258,7 +284,8 @@ impl Exchange {
         }
         self.looked = now;
         self.leave(now);
-        let has_left = |peer: &Peer| peer.silent_for(now).is_none_or(|silent| silent > LEFT_AFTER);
+        let patience = if self.hears_sums_alone() { HEARD_FOR } else { LEFT_AFTER };
+        let has_left = |peer: &Peer| peer.unseen_for(now).is_none_or(|unseen| unseen > patience);
         if self.settings.meeting.listen().is_some() || !self.peers.values().any(has_left) {
             return;
         }
@@ -279,7 +306,17 @@ impl Exchange {
         let Some(recorder) = &mut self.recorder else { return };
         for (device, seat) in &self.seats {
             let (device, own, rules) = (*device, self.own, seat.place.rules);
+            let hears_sums = seat.hears_sums();
+            let is_counted = seat.sums.as_ref().is_some_and(Sums::is_counted);
+            let sums = Event::Sums { device, hears_sums, is_counted };
+            // A seat that hears sums does not follow its members.
+            if !hears_sums {
+                recorder.note(&sums);
+            }
             recorder.note(&Event::Seat { device, own, rules, members: members.to_vec() });
+            if hears_sums {
+                recorder.note(&sums);
+            }
         }
     }
 
@@ -287,15 +324,24 @@ impl Exchange {
     fn run_due(&mut self) -> Duration {
         self.part();
         let common_ns = self.keep_time();
-        let (mut wait_ns, mut presence) = (u64::MAX, Vec::new());
+        let (mut wait_ns, mut presence, mut sums) = (u64::MAX, Vec::new(), Vec::new());
+        let (mut has_turned, is_connected) = (false, self.transport.is_connected());
+        let collector = (self.own, self.incarnation.number());
         for (device, seat) in &mut self.seats {
+            seat.note_connection(is_connected);
             loop {
                 match seat.due(common_ns) {
                     Due::Nothing { for_ns } => break wait_ns = wait_ns.min(for_ns),
+                    Due::Sum(sum) => {
+                        seat.take_sum(collector, &sum);
+                        sums.push((*device, sum));
+                    }
                     Due::Close { number } if !seat.together.is_together() => {
+                        has_turned = true;
                         presence.push((seat.place.backend.clone(), number));
                     }
                     Due::Close { number } => {
+                        has_turned = true;
                         let Place { domain, server, backend, worker, .. } = &seat.place;
                         let asked = Asked::ClosePeriod {
                             server: *server,
@@ -331,6 +377,12 @@ impl Exchange {
                     ask(worker, domain, Asked::TellServed { group: *group, period, reply });
                 }
             }
+        }
+        if has_turned {
+            self.follow();
+        }
+        for (device, sum) in sums {
+            self.tell_sum(device, sum);
         }
         for (backend, period) in presence {
             self.tell_summary(&backend, Summary { period, ..Summary::default() });
@@ -382,7 +434,8 @@ impl Exchange {
         let told = seat.compared.next_told();
         let mut body = Vec::new();
         wire::service::encode(&ServiceDatagram { group, service, told }, &mut body);
-        self.send(group, length, vec![body], &proof);
+        let window = pace::window(length, self.peers.len());
+        self.send((group, Topic::Served(group)), window, vec![body], &proof);
     }
 
     fn tell_summary(&mut self, backend: &str, summary: Summary) {
@@ -394,46 +447,67 @@ impl Exchange {
         let now = self.clock.now();
         seat.forget(now, |host| name_of(&self.peers, host));
         let (length, terms) = (seat.member.period(), seat.terms());
+        let sums_window = seat.sums_window();
         let (mut cost, mut told) = (seat.together.next_told(), seat.compared.next_told());
         if seat.together.is_together() {
             seat.told(summary.clone());
+        }
+        let parts = summary.into_parts();
+        if let Some(sums) = &mut seat.sums {
+            // A server does not send this gate's words back.
+            for part in &parts {
+                let _ = sums.hear_word(part.period, part);
+            }
         }
         let body = |summary| {
             // The first part says what else there is to say.
             let (cost, told) = (cost.take(), told.take());
             let mut body = Vec::new();
-            wire::encode(&Datagram { device, terms, summary, cost, told }, &mut body);
+            let collector = None;
+            wire::encode(&Datagram { device, terms, summary, cost, told, collector }, &mut body);
             body
         };
-        let bodies = summary.into_parts().into_iter().map(body).collect();
+        let bodies: Vec<Vec<u8>> = parts.into_iter().map(body).collect();
         let proof = self.challenges.proof(now);
-        self.send(device, length, bodies, &proof);
+        let window = pace::window(length, self.peers.len() * bodies.len());
+        let topic = Topic::Words(device, Shard::of(self.own));
+        self.send((device, topic), sums_window.unwrap_or(window), bodies, &proof);
     }
 
-    /// Sends a word of a period of this length in its parts, each to each peer at its instant.
-    fn send(&mut self, device: DeviceId, length: Span, bodies: Vec<Vec<u8>>, proof: &Proof) {
-        let mut proof = Some(proof);
-        let seal = |mut body: Vec<u8>| {
-            if let Some(proof) = proof.take() {
-                wire::proof::push(proof, &mut body);
-            }
-            let tag = self.key.tag(&body);
-            wire::sealed(body, tag)
-        };
-        let parts: Vec<Vec<u8>> = bodies.into_iter().map(seal).collect();
+    /// Sends a word in its parts, each to each peer at its instant in the window.
+    fn send(
+        &mut self,
+        (device, topic): (DeviceId, Topic),
+        window: Span,
+        bodies: Vec<Vec<u8>>,
+        proof: &Proof,
+    ) {
+        // The first part carries it.
+        let mut carried = Some(proof);
+        let parts: Vec<Vec<u8>> =
+            bodies.into_iter().map(|body| self.sealed(body, carried.take())).collect();
+        self.ask_elsewhere(topic, parts.first(), proof);
         let (own, count) = (self.own, parts.len());
-        let window = pace::window(length, self.peers.len() * count);
         let to = self.transport.addressees(own, &self.peers).into_iter();
         let to = to.flat_map(|host| {
             let after = move |part| pace::offset_of_part(own, host, window, (part, count));
             (0..count).map(move |part| (after(part), host, part))
         });
-        for host in self.departures.begin(self.clock.now(), device, parts, to) {
+        for host in self.departures.begin(self.clock.now(), (device, topic), parts, to) {
             if let Some(peer) = self.peers.get_mut(&host) {
                 peer.told(false);
             }
         }
         self.depart();
+    }
+
+    /// A datagram with its proof, if it is to carry one, and its tag.
+    fn sealed(&self, mut body: Vec<u8>, proof: Option<&Proof>) -> Vec<u8> {
+        if let Some(proof) = proof {
+            wire::proof::push(proof, &mut body);
+        }
+        let tag = self.key.tag(&body);
+        wire::sealed(body, tag)
     }
 
     /// A datagram came in.
@@ -450,13 +524,17 @@ impl Exchange {
                 match word {
                     Word::Summary(datagram) => self.hear_summary(datagram, from),
                     Word::Service(datagram) => self.hear_service(&datagram, from),
+                    Word::Roster(datagram) => self.hear_roster(&datagram),
                 }
             }
             Err(error) => {
                 self.refused.malformed += 1;
+                if matches!(error, Malformed::Version { .. }) {
+                    self.name_version(body, from);
+                }
                 let peer = wire::host_of(body).and_then(|host| self.peers.get_mut(&host));
                 if let (Some(peer), Malformed::Version { found }) = (peer, &error) {
-                    peer.refuse(Fault::Version(*found));
+                    peer.refuse(self.clock.now(), Fault::Version(*found));
                 } else {
                     tracing::warn!(%from, %error, "a gate with our key speaks otherwise");
                 }
@@ -471,7 +549,7 @@ impl Exchange {
         }
         let (host, incarnation) = speaker;
         for (device, seat) in &mut self.seats {
-            seat.member.vouch(host, incarnation);
+            seat.vouch(host, incarnation);
             if let Some(recorder) = &mut self.recorder {
                 recorder.note(&Event::Vouched { device: *device, host, incarnation });
             }
@@ -490,8 +568,8 @@ impl Exchange {
         let common_ns = self.common.ns(now);
         let Service { host, incarnation, number, period, .. } = *service;
         let skew = skew(period, common_ns / length.0);
-        let (device, parts) = (*group, 1);
-        let heard = Heard { device, host, incarnation, number, period, parts, length, skew };
+        let (device, parts, after) = (*group, Some(1), Span::ZERO);
+        let heard = Heard { device, host, incarnation, number, period, parts, length, skew, after };
         self.meet((host, incarnation), from, skew);
         let seat = self.groups.get_mut(group).expect("found above");
         let name = |host| name_of(&self.peers, host);
@@ -501,8 +579,10 @@ impl Exchange {
 
     fn hear_summary(&mut self, datagram: Datagram, from: &Origin) {
         let device = datagram.device;
-        let Summary { host, incarnation, period: number, part, .. } = datagram.summary;
-        let parts = part.count;
+        let (host, incarnation) = datagram.speaker();
+        let Summary { period: number, part, .. } = datagram.summary;
+        // Of several sums of a period one tells what was lost.
+        let parts = (datagram.summary.hosts() > 0).then_some(part.count);
         let Some(seat) = self.seats.get(&device) else {
             return self.refused.unknown_device += 1;
         };
@@ -511,24 +591,29 @@ impl Exchange {
             self.refused.other_period += 1;
             let fault = Fault::Period(datagram.terms.period_ms, own.period_ms);
             if let Some(peer) = self.peers.get_mut(&host) {
-                peer.refuse(fault);
+                peer.refuse(self.clock.now(), fault);
             }
             return;
         }
+        let is_sum = datagram.collector.is_some();
+        let after = if is_sum { seat.sums_after() } else { Span::ZERO };
         let now = self.clock.now();
         let period = self.common.ns(now) / length.0;
         let skew = skew(number, period);
         let heard =
-            Heard { device, host, incarnation, number, period: number, parts, length, skew };
+            Heard { device, host, incarnation, number, period: number, parts, length, skew, after };
         self.meet((host, incarnation), from, skew);
-        if let Some(recorder) = &mut self.recorder {
+        let seat = self.seats.get_mut(&device).expect("found above");
+        if let Some(recorder) =
+            self.recorder.as_mut().filter(|_| seat.decides_by(period, &datagram))
+        {
             recorder.note(&Event::Heard { period, datagram: datagram.clone() });
         }
         let (method, cost) = (datagram.terms.method, datagram.cost);
-        let seat = self.seats.get_mut(&device).expect("found above");
         let outcome = seat.hear(now, period, datagram, |host| name_of(&self.peers, host));
         if outcome.is_ok() {
-            self.come_together(device, host, method, cost);
+            self.note_collector(now, (host, is_sum));
+            self.come_together(device, (host, is_sum), method, cost);
         }
         self.heard(from, &heard, outcome);
     }
@@ -543,9 +628,14 @@ impl Exchange {
         if host == self.own && skew.unsigned_abs() <= AHEAD_MAX {
             self.hear_duplicate(from);
         }
+        if word.is_sum() && outcome == Err(Refusal::Former) {
+            // Another gate collects in its place: nothing is wrong with this one.
+            return;
+        }
         let now = self.clock.now();
         if outcome.is_ok() || self.challenges.has_proven(now, host, incarnation) {
-            if self.common.hear(now, (host, incarnation), word.period, length) {
+            let spoke = Nanos(now.0.saturating_sub(word.after.0));
+            if self.common.hear(spoke, (host, incarnation), word.period, length) {
                 self.challenges.heard(now, host, incarnation);
             }
         } else if word.is_doubtful(outcome, from) {
@@ -553,7 +643,7 @@ impl Exchange {
         }
         let Some(peer) = self.peers.get_mut(&host) else { return };
         peer.heard(now, skew, outcome);
-        if outcome.is_ok() {
+        if let (Ok(()), Some(parts)) = (outcome, parts) {
             peer.loss.note(now, device, Taken { incarnation, number, parts }, length);
         }
     }
@@ -610,15 +700,21 @@ struct Heard {
     /// Grows from word to word.
     number: u64,
     period: u64,
-    /// How many parts its word has.
-    parts: u8,
+    /// How many parts its word has; none where losses are not counted by it.
+    parts: Option<u8>,
     /// Of a period.
     length: Span,
     /// By how many periods it is ahead of this gate.
     skew: i64,
+    /// How long after the end of its period it goes out; none for a word, which goes at once.
+    after: Span,
 }
 
 impl Heard {
+    fn is_sum(&self) -> bool {
+        self.after > Span::ZERO
+    }
+
     /// Whether it did not count for what its gate may yet prove to be true: that it lives in this
     /// life, or counts periods so.
     fn is_doubtful(&self, outcome: Result<(), Refusal>, from: &Origin) -> bool {

@@ -43,13 +43,20 @@ pub(super) struct Together {
     /// What this gate's policy says that requests take.
     written: Option<ArrayCost>,
     /// What that of another says, and when it last did. It is not passed on.
-    written_elsewhere: Option<(ArrayCost, Nanos, HostId)>,
+    written_elsewhere: Option<Written>,
+    /// The same of those whose words this gate hears. That it passes on in the sum of their shard,
+    /// since most gates hear no other word of it.
+    written_in_shard: Option<Written>,
     /// What somebody has learned while it was alone.
     learned: Agreed,
     /// What counts of all that.
     in_force: Option<ArrayCost>,
     words: u64,
+    sums: u64,
 }
+
+/// What the policy of a gate says, and when it last did.
+type Written = (ArrayCost, Nanos, HostId);
 
 impl Together {
     /// At first; alone if it follows from who is heard.
@@ -60,9 +67,11 @@ impl Together {
             heard: Nanos::ZERO,
             written,
             written_elsewhere: None,
+            written_in_shard: None,
             learned: Agreed::default(),
             in_force: written,
             words: 0,
+            sums: 0,
         }
     }
 
@@ -118,31 +127,36 @@ impl Together {
         is_left
     }
 
-    /// Another gate says what requests take; true if that is what all are to agree on.
-    pub(super) fn agree(&mut self, now: Nanos, gate: HostId, cost: ArrayCost) -> bool {
+    /// Another gate says what requests take, in its word or as the collector of a shard; true if
+    /// that is what all are to agree on.
+    pub(super) fn agree(
+        &mut self,
+        now: Nanos,
+        (gate, is_collector): (HostId, bool),
+        cost: ArrayCost,
+    ) -> bool {
         if !cost.is_written() {
             return self.learned.hear(cost) && self.settle(now);
         }
-        let counts = |(_, before): (HostId, ArrayCost)| cost >= before;
-        if cost.is_plausible() && self.fresh(now).is_none_or(counts) {
+        let counts = |before: Option<Written>| {
+            fresh(before, now).is_none_or(|(_, before)| cost >= before) && cost.is_plausible()
+        };
+        if counts(self.written_elsewhere) {
             self.written_elsewhere = Some((cost, now, gate));
+        }
+        if !is_collector && counts(self.written_in_shard) {
+            self.written_in_shard = Some((cost, now, gate));
         }
         self.settle(now)
     }
 
-    /// What the policy of another gate says, as long as it does.
-    fn fresh(&self, now: Nanos) -> Option<(HostId, ArrayCost)> {
-        let (cost, said, gate) = self.written_elsewhere?;
-        (now.since(said) < LEFT_AFTER).then_some((gate, cost))
-    }
-
     /// Whether something else counts now than before.
     pub(super) fn settle(&mut self, now: Nanos) -> bool {
-        let elsewhere = self.fresh(now).map(|(_, cost)| cost);
+        let elsewhere = fresh(self.written_elsewhere, now).map(|(_, cost)| cost);
         let counts = self.written.or(elsewhere).or_else(|| self.learned.cost());
         let has_changed = counts != self.in_force;
         if has_changed {
-            (self.in_force, self.words) = (counts, 0);
+            (self.in_force, self.words, self.sums) = (counts, 0, 0);
         }
         has_changed
     }
@@ -159,11 +173,25 @@ impl Together {
         self.written.or_else(|| self.learned.cost()).filter(|_| is_due)
     }
 
+    /// What the next sum says of it.
+    pub(super) fn next_summed(&mut self, now: Nanos) -> Option<ArrayCost> {
+        let is_due = self.sums.is_multiple_of(TOLD_EVERY);
+        self.sums += 1;
+        let in_shard = fresh(self.written_in_shard, now).map(|(_, cost)| cost);
+        self.written.max(in_shard).or_else(|| self.learned.cost()).filter(|_| is_due)
+    }
+
     /// Which gate's policy says otherwise than this one's, and what it does.
     pub(super) fn difference(&self, now: Nanos) -> Option<(HostId, CostDifference)> {
-        let ((gate, other), own) = (self.fresh(now)?, self.written?);
+        let ((gate, other), own) = (fresh(self.written_elsewhere, now)?, self.written?);
         (other != own).then_some((gate, CostDifference { other, own }))
     }
+}
+
+/// What the policy of another gate says, as long as it does.
+fn fresh(written: Option<Written>, now: Nanos) -> Option<(HostId, ArrayCost)> {
+    let (cost, said, gate) = written?;
+    (now.since(said) < LEFT_AFTER).then_some((gate, cost))
 }
 
 #[cfg(test)]
@@ -171,6 +199,9 @@ mod tests {
     use evenkeel_core::control::array_cost::{Rate, WRITTEN};
 
     use super::*;
+
+    /// A gate that is heard by its word.
+    const TWO: (HostId, bool) = (HostId(2), false);
 
     fn at_s(seconds: u64) -> Nanos {
         Nanos::ZERO + Span::from_secs(seconds)
@@ -209,10 +240,7 @@ mod tests {
         let told = |together: &mut Together| (0..50).filter_map(|_| together.next_told()).count();
         assert_eq!(told(&mut together), 2);
         let _ = together.next_told();
-        assert!(
-            together.agree(at_s(2), HostId(2), cost(9))
-                && !together.agree(at_s(2), HostId(2), cost(5))
-        );
+        assert!(together.agree(at_s(2), TWO, cost(9)) && !together.agree(at_s(2), TWO, cost(5)));
         assert_eq!(together.next_told(), Some(cost(9)), "it has changed");
         assert_eq!(together.next_told(), None);
     }
@@ -221,21 +249,35 @@ mod tests {
     fn what_a_policy_says_counts_as_long_as_it_says_so() {
         let mut together = Together::new(false, None);
         assert!(
-            together.agree(at_s(1), HostId(2), cost(9))
-                && together.agree(at_s(2), HostId(2), cost(WRITTEN))
+            together.agree(at_s(1), TWO, cost(9)) && together.agree(at_s(2), TWO, cost(WRITTEN))
         );
         assert_eq!(together.cost(), Some(cost(WRITTEN)));
         assert_eq!(together.next_told(), Some(cost(9)), "it is for whoever wrote it to tell");
-        assert!(!together.agree(at_s(50), HostId(2), cost(WRITTEN)) && !together.settle(at_s(649)));
+        assert!(!together.agree(at_s(50), TWO, cost(WRITTEN)) && !together.settle(at_s(649)));
         assert!(together.settle(at_s(650)), "that policy says it no longer");
         assert_eq!(together.cost(), Some(cost(9)));
         let mut dearer = cost(WRITTEN);
         dearer.flush = Span::from_secs(1);
         together.change(at_s(651), false, Some(cost(WRITTEN)));
-        assert!(!together.agree(at_s(652), HostId(2), dearer), "each by its own");
+        assert!(!together.agree(at_s(652), TWO, dearer), "each by its own");
         let otherwise = CostDifference { other: dearer, own: cost(WRITTEN) };
         assert_eq!(together.difference(at_s(653)), Some((HostId(2), otherwise)));
         assert_eq!(together.next_told(), Some(cost(WRITTEN)));
         assert_eq!(together.difference(at_s(1_252)), None);
+    }
+
+    #[test]
+    fn a_collector_passes_on_what_a_policy_in_its_shard_says_and_nothing_else() {
+        let mut together = Together::new(false, None);
+        assert!(together.agree(at_s(1), (HostId(3), true), cost(WRITTEN)));
+        assert_eq!(together.cost(), Some(cost(WRITTEN)));
+        assert_eq!(together.next_summed(at_s(1)), None, "its collector says it");
+        let mut dearer = cost(WRITTEN);
+        dearer.flush = Span::from_secs(1);
+        assert!(together.agree(at_s(2), TWO, dearer));
+        let said: Vec<ArrayCost> = (0..50).filter_map(|_| together.next_summed(at_s(3))).collect();
+        assert_eq!(said, [dearer, dearer]);
+        assert_eq!(together.next_told(), None, "in its own word it says what its policy does");
+        assert!(together.settle(at_s(602)), "both say it no longer");
     }
 }

@@ -8,7 +8,9 @@ use std::fmt;
 use std::io;
 use std::net::{SocketAddr, UdpSocket as StdSocket};
 
+use evenkeel_core::control::name::DeviceId;
 use evenkeel_core::control::summary::HostId;
+use evenkeel_core::control::sums::Shard;
 use evenkeel_engine::policy::{self, Meeting};
 use evenkeel_wire::exchange::DATAGRAM_BYTES_MAX;
 use socket2::SockRef;
@@ -40,6 +42,24 @@ pub(super) enum Transport {
     Udp(UdpSocket),
     #[cfg(feature = "nats")]
     Nats(Box<Nats>),
+}
+
+/// What a datagram is about, and so who hears it where a server passes them on. In the order in
+/// which they are heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Topic {
+    /// Sums of the words on a device.
+    Sums(DeviceId),
+    /// Who is in the sum of a shard.
+    Roster(DeviceId, Shard),
+    /// What is served of a group.
+    Served(DeviceId),
+    /// Words on a device under the name of this gate, which is in this shard.
+    Own(DeviceId, Shard),
+    /// Words on a device, of the gates of a shard.
+    Words(DeviceId, Shard),
+    /// Whatever gates before version 4 say.
+    Former,
 }
 
 /// Where a word came from.
@@ -140,8 +160,31 @@ impl Transport {
         }
     }
 
+    /// Whether a server passes words on, to whoever wants to hear of a topic.
+    pub(super) fn passes_on(&self) -> bool {
+        match self {
+            Self::Udp(_) => false,
+            #[cfg(feature = "nats")]
+            Self::Nats(_) => true,
+        }
+    }
+
+    /// Hears these topics from now on; over UDP whatever is sent to this gate.
+    pub(super) fn hear(&mut self, topics: impl Iterator<Item = Topic>) {
+        match self {
+            Self::Udp(_) => drop(topics),
+            #[cfg(feature = "nats")]
+            Self::Nats(nats) => nats.hear(topics),
+        }
+    }
+
     /// Sends a copy of a word. If that cannot be done at once it is lost, as any word may be.
-    pub(super) fn send(&self, bytes: &[u8], to: HostId, peers: &mut BTreeMap<HostId, Peer>) {
+    pub(super) fn send(
+        &self,
+        bytes: &[u8],
+        (to, topic): (HostId, Topic),
+        peers: &mut BTreeMap<HostId, Peer>,
+    ) {
         match self {
             Self::Udp(socket) => {
                 let Some(peer) = peers.get_mut(&to) else { return };
@@ -150,11 +193,30 @@ impl Transport {
             }
             #[cfg(feature = "nats")]
             Self::Nats(nats) => {
-                let is_sent = nats.send(bytes);
+                let is_sent = nats.send(bytes, topic);
                 for peer in peers.values_mut() {
                     peer.told(is_sent);
                 }
             }
+        }
+    }
+
+    /// Whether words can go out: over UDP always.
+    pub(super) fn is_connected(&self) -> bool {
+        match self {
+            Self::Udp(_) => true,
+            #[cfg(feature = "nats")]
+            Self::Nats(nats) => nats.is_connected(),
+        }
+    }
+
+    /// Publishes a datagram for whoever hears that topic, where a server passes them on; else there
+    /// is nobody to hear it.
+    pub(super) fn publish(&self, bytes: &[u8], topic: Topic) {
+        match self {
+            Self::Udp(_) => {}
+            #[cfg(feature = "nats")]
+            Self::Nats(nats) => _ = nats.send(bytes, topic),
         }
     }
 

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use evenkeel_core::control::pace;
 use evenkeel_core::control::summary::{HostId, Summary};
-use evenkeel_core::control::sums::{Collector, Election, SHARDS, Shard, Sum};
-use evenkeel_core::time::{Nanos, Span};
+use evenkeel_core::control::sums::{Shard, Sum};
+use evenkeel_core::time::Nanos;
 
 use super::clock::Word;
 use super::world::{Event, World};
@@ -19,43 +19,6 @@ pub(super) enum Letter {
     Sum(Shard, Rc<Sum>),
 }
 
-/// A gate's part in it.
-pub(super) struct Summing {
-    shard: Shard,
-    election: Election,
-    collector: Option<Collector>,
-}
-
-impl Summing {
-    pub(super) fn new(host: HostId) -> Self {
-        Self { shard: Shard::of(host), election: Election::new(host), collector: None }
-    }
-
-    pub(super) fn collects(&self) -> bool {
-        self.collector.is_some()
-    }
-
-    /// The sum of a period, from a collector.
-    fn sum(&mut self, period: u64) -> Option<Sum> {
-        self.collector.as_mut()?.sum(period)
-    }
-}
-
-/// When in a period a collector tells its sum: by then the words are in.
-fn sum_after(period: Span, window: Span) -> Span {
-    Span(period.0 / 4) + window
-}
-
-/// When all decide: by then the sums are in.
-pub(super) fn decide_after(period: Span, window: Span) -> Span {
-    sum_after(period, window) + Span(period.0 / 4)
-}
-
-/// The time within which a shard's words of a period go out, of so many gates in all.
-pub(super) fn window(period: Span, gates: usize) -> Span {
-    pace::window(period, gates / SHARDS as usize)
-}
-
 impl<D: Device> World<'_, D> {
     /// A period has ended at a gate: it tells those that collect in its shard.
     pub(super) fn tell_collectors(&mut self, now: Nanos, index: usize, word: Summary) {
@@ -63,9 +26,9 @@ impl<D: Device> World<'_, D> {
         let (from, number) = (word.host, word.period);
         let gate = &mut self.gates[index];
         let summing = gate.summing.as_mut().expect("it hears sums");
-        summing.election.end_period(number);
-        let shard = summing.shard;
-        self.begin_or_end(index);
+        summing.end_period(number);
+        let shard = summing.shard();
+        self.note_collecting(index);
         let mut proof = self.gates[index].clock.proof(now);
         for part in word.into_parts() {
             let word = Word { summary: Rc::new(part), proof: std::mem::take(&mut proof) };
@@ -81,21 +44,16 @@ impl<D: Device> World<'_, D> {
             }
         }
         if self.gates[index].collects() {
-            let after = sum_after(self.period_length(), window);
+            let after = pace::decide_after(self.period_length(), window);
             self.events.push(now + after, Event::Sum(index));
         }
     }
 
-    /// A gate collects, or no longer, as the election has it.
-    fn begin_or_end(&mut self, index: usize) {
-        let Some(summing) = &mut self.gates[index].summing else { return };
-        let collecting = &mut self.collecting[summing.shard.number() as usize];
-        let term = summing.election.term();
-        if summing.collector.as_ref().map(Collector::term) == term {
-            return;
-        }
-        summing.collector = term.map(|term| Collector::new(summing.shard, term));
-        if term.is_some() {
+    /// Words of its shard go to a gate, or no longer, as the election has it.
+    fn note_collecting(&mut self, index: usize) {
+        let Some(summing) = &self.gates[index].summing else { return };
+        let collecting = &mut self.collecting[summing.shard().number() as usize];
+        if summing.collects() {
             collecting.insert(index);
         } else {
             collecting.remove(&index);
@@ -107,7 +65,7 @@ impl<D: Device> World<'_, D> {
         let gate = &mut self.gates[index];
         let number = gate.number;
         let Some(summing) = &mut gate.summing else { return };
-        let shard = summing.shard;
+        let shard = summing.shard();
         let Some(sum) = summing.sum(number) else { return };
         let from = HostId(u32::try_from(index).expect("few gates"));
         let letter = Letter::Sum(shard, Rc::new(sum));
@@ -133,28 +91,28 @@ impl<D: Device> World<'_, D> {
     }
 
     fn collect(&mut self, index: usize, number: u64, word: &Word) {
-        let summing = self.gates[index].summing.as_mut();
-        if let Some(collector) = summing.and_then(|summing| summing.collector.as_mut()) {
+        if let Some(summing) = &mut self.gates[index].summing {
             // A refusal is counted by the receiver; here nobody has to hear of it.
-            _ = collector.hear(number, Summary::clone(&word.summary));
+            _ = summing.hear_word(number, Summary::clone(&word.summary));
         }
     }
 
     fn hear_sum(&mut self, index: usize, shard: Shard, sum: &Sum) {
+        let own = HostId(u32::try_from(index).expect("few gates"));
         let gate = &mut self.gates[index];
         let number = gate.number;
         let mut is_news = false;
         for word in &sum.words {
             is_news |= gate.member.hear(number, word.clone()).is_ok();
         }
-        let Some(summing) = gate.summing.as_mut().filter(|summing| summing.shard == shard) else {
+        let Some(summing) = gate.summing.as_mut().filter(|summing| summing.shard() == shard) else {
             return;
         };
         let (term, hosts) = (sum.words[0].incarnation, sum.words[0].hosts());
-        summing.election.hear(term, hosts);
+        summing.hear_sum(term, hosts);
         if is_news {
-            gate.member.note_roster(&sum.roster);
+            gate.member.note_counted(sum.roster.binary_search(&own).is_ok());
         }
-        self.begin_or_end(index);
+        self.note_collecting(index);
     }
 }

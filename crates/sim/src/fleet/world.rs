@@ -8,7 +8,7 @@ use evenkeel_core::control::order::OVERDUE;
 use evenkeel_core::control::pace;
 use evenkeel_core::control::shared::{Discipline, Enforcement, SharedQueue};
 use evenkeel_core::control::summary::{HostId, Summary};
-use evenkeel_core::control::sums::SHARDS;
+use evenkeel_core::control::sums::{SHARDS, Summing};
 use evenkeel_core::control::{Decision, Division};
 use evenkeel_core::id::TenantId;
 use evenkeel_core::prng::Prng;
@@ -18,7 +18,7 @@ use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::cost::CostModel;
 
 use super::clock::{Clock, LOOK_EVERY, Moment, Word};
-use super::summing::{self, Letter, Summing};
+use super::summing::Letter;
 use super::{Fleet, Record, Second};
 use crate::checkers::{Dispatch, Patience};
 use crate::control::exchange::Exchange;
@@ -266,7 +266,7 @@ impl<'a, D: Device> World<'a, D> {
     pub(super) fn window(&self) -> Span {
         let (length, gates) = (self.period_length(), self.gates.len());
         if self.fleet.hears_sums {
-            summing::window(length, gates)
+            pace::window_with_sums(length, gates)
         } else {
             pace::window(length, gates - 1)
         }
@@ -276,9 +276,9 @@ impl<'a, D: Device> World<'a, D> {
     fn decide_after(&self) -> Span {
         let (length, window) = (self.period_length(), self.window());
         if self.fleet.hears_sums {
-            summing::decide_after(length, window)
+            pace::decide_by_sums_after(length, window)
         } else {
-            Span(length.0 / 4) + window
+            pace::decide_after(length, window)
         }
     }
 

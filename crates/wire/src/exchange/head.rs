@@ -1,4 +1,4 @@
-//! What datagrams of both kinds begin with.
+//! What all datagrams begin with.
 
 use evenkeel_core::control::name::DeviceId;
 use evenkeel_core::control::summary::HostId;

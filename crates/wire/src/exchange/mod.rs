@@ -1,5 +1,6 @@
 //! The exchange between gates: one word in one datagram, a summary of what happened at a device
-//! that gates share, or ([`service`]) what one has served where shares count over several gates.
+//! that gates share, or ([`service`]) what one has served where shares count over several gates. In
+//! large sites there are sums of such summaries ([`sum`]), and who is in them ([`roster`]).
 //!
 //! ```text
 //!  0        2         3       4          8        12
@@ -15,6 +16,8 @@
 //!          8 more, and a floor behind it, where there is one
 //! ```
 //!
+//! A sum begins with "EA", and says before its flows, and behind its part, of whom it is.
+//!
 //! Behind the flows there may be what requests take of the device (`array_cost`), and behind that
 //! what the gate's policy says of some tenants (`promises`).
 //!
@@ -22,7 +25,7 @@
 //! limit. Costs, and floors in cost per second, are in units of 1,024 ns, latencies, windows and
 //! times in microseconds; targets of the kinds 3 and 4 have a window of a second. The tag of 16
 //! bytes follows. What asks whether another gate speaks now, and what answers that ([`proof`]),
-//! stands before the tag of either kind, where there is any.
+//! stands before the tag of any kind, where there is any.
 //!
 //! Fixed fields are big-endian, varints are LEB128 in their shortest form, so that every summary
 //! has one encoding. Times are whole microseconds ([`FlowSummary::in_microseconds`]). With one flow
@@ -41,7 +44,9 @@ mod head;
 mod promises;
 pub mod proof;
 pub mod recording;
+pub mod roster;
 pub mod service;
+pub mod sum;
 mod varint;
 
 use std::fmt;
@@ -54,20 +59,23 @@ use evenkeel_core::control::promise::Told;
 use evenkeel_core::control::summary::{
     COST_UNIT, FlowSummary, HostId, PART_FLOWS_MAX, PARTS_MAX, Part, Summary,
 };
+use evenkeel_core::control::sums::Shard;
 use evenkeel_core::control::target::{Bounds, Target};
 use evenkeel_core::sched::GOAL_WINDOW;
 use evenkeel_core::ticket::Cost;
 use evenkeel_core::time::Span;
 use head::{HEAD_BYTES, Head};
+use roster::RosterDatagram;
 use service::ServiceDatagram;
 use varint::Varints;
 
 /// What every summary begins with.
 pub const MAGIC: u16 = u16::from_be_bytes(*b"EX");
 
-/// The version that is spoken here. Before 3 a word was one datagram, before 2 tenants had no names
-/// in common, and no costs were told.
-pub const VERSION: u8 = 3;
+/// The version that is spoken here. Before 4 there were no sums, and over a server each gate heard
+/// all words; before 3 a word was one datagram, before 2 tenants had no names in common, and no
+/// costs were told.
+pub const VERSION: u8 = 4;
 
 /// Size of the tag behind the body.
 pub const TAG_BYTES: usize = 16;
@@ -80,7 +88,7 @@ pub const DATAGRAM_BYTES_MAX: usize =
 const MORE_BYTES_MAX: usize = array_cost::BYTES_MAX + promises::BYTES_MAX + proof::BYTES_MAX;
 
 const HEAD_BYTES_MAX: usize =
-    HEAD_BYTES + 3 * varint::BYTES_MAX_64 + varint::BYTES_MAX_32 + PART_BYTES_MAX;
+    HEAD_BYTES + 3 * varint::BYTES_MAX_64 + varint::BYTES_MAX_32 + PART_BYTES_MAX + sum::BYTES_MAX;
 
 /// A byte, and two tenants.
 const PART_BYTES_MAX: usize = 9;
@@ -95,6 +103,9 @@ const LIMITED: u8 = 0x80;
 /// Added to the kind of a target where a floor follows.
 const WITH_FLOOR: u8 = 8;
 
+/// A gate, and in which life it speaks.
+pub type Speaker = (HostId, u64);
+
 /// One datagram without its tag.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Datagram {
@@ -108,6 +119,16 @@ pub struct Datagram {
     pub cost: Option<ArrayCost>,
     /// What its policy says of some tenants; it says so now and then.
     pub told: Option<Told>,
+    /// The gate that tells the summary, where that is a sum of several hosts' words. Costs and the
+    /// policy are this gate's.
+    pub collector: Option<Speaker>,
+}
+
+impl Datagram {
+    /// The gate that speaks, and in which life.
+    pub fn speaker(&self) -> Speaker {
+        self.collector.unwrap_or((self.summary.host, self.summary.incarnation))
+    }
 }
 
 /// How a host decides. Hosts before one device have these in common, or somebody hears of it.
@@ -146,14 +167,17 @@ pub enum Word {
     Summary(Datagram),
     /// Servers whose shares count together.
     Service(ServiceDatagram),
+    /// Who is in the sum of a shard.
+    Roster(RosterDatagram),
 }
 
 impl Word {
     /// Who speaks, and in which life.
-    pub fn speaker(&self) -> (HostId, u64) {
+    pub fn speaker(&self) -> Speaker {
         match self {
-            Self::Summary(Datagram { summary, .. }) => (summary.host, summary.incarnation),
+            Self::Summary(datagram) => datagram.speaker(),
             Self::Service(ServiceDatagram { service, .. }) => (service.host, service.incarnation),
+            Self::Roster(datagram) => datagram.collector,
         }
     }
 }
@@ -211,15 +235,17 @@ impl std::error::Error for Malformed {}
 /// Appends the body of a datagram; times are rounded down to whole microseconds.
 ///
 /// # Panics
-/// If the summary is a sum, names more than [`PART_FLOWS_MAX`] tenants, or is the only part of a
-/// word and does not name all.
+/// If the summary names more than [`PART_FLOWS_MAX`] tenants, is the only part of a word and does
+/// not name all, or is a sum that nobody tells.
 pub fn encode(datagram: &Datagram, out: &mut Vec<u8>) {
-    let Summary { host, incarnation, period, depth, part, sum, flows } = &datagram.summary;
-    assert!(sum.is_none(), "sums have no encoding yet");
+    let Summary { period, depth, part, sum, flows, .. } = &datagram.summary;
+    assert_eq!(sum.is_some(), datagram.collector.is_some(), "a sum is told by a gate");
     assert!(flows.len() <= PART_FLOWS_MAX, "a part is bounded");
     let is_part = part.count != 1;
-    Head { count: flows.len(), is_part, device: datagram.device, host: *host }.push(MAGIC, out);
-    varint::push(out, *incarnation);
+    let magic = if sum.is_some() { sum::MAGIC } else { MAGIC };
+    let (host, incarnation) = datagram.speaker();
+    Head { count: flows.len(), is_part, device: datagram.device, host }.push(magic, out);
+    varint::push(out, incarnation);
     varint::push(out, *period);
     varint::push(out, datagram.terms.number());
     varint::push(out, u64::from(*depth));
@@ -227,6 +253,9 @@ pub fn encode(datagram: &Datagram, out: &mut Vec<u8>) {
         encode_part(*part, out);
     } else {
         assert_eq!(*part, Part::WHOLE, "the only part tells of all");
+    }
+    if let Some(sum) = *sum {
+        sum::push(&datagram.summary, sum, out);
     }
     for flow in flows {
         encode_flow(flow, out);
@@ -250,29 +279,44 @@ pub fn decode(body: &[u8]) -> Result<Datagram, Malformed> {
 
 /// A datagram, and what follows its figures.
 fn figures(body: &[u8]) -> Result<(Datagram, Varints<'_>), Malformed> {
-    let (head, mut fields) = Head::read(body, MAGIC, PART_FLOWS_MAX)?;
-    let incarnation = fields.u64("incarnation")?;
+    let is_sum = body.starts_with(&sum::MAGIC.to_be_bytes());
+    let magic = if is_sum { sum::MAGIC } else { MAGIC };
+    let (head, mut fields) = Head::read(body, magic, PART_FLOWS_MAX)?;
+    let speaker = (head.host, fields.u64("incarnation")?);
     let period = fields.u64("period")?;
     let name = "controller";
     let terms = Terms::of(fields.u64(name)?).ok_or(Malformed::Field { name })?;
     let depth = fields.u32("depth")?;
     let part = if head.is_part { decode_part(&mut fields)? } else { Part::WHOLE };
+    let sum = if is_sum { Some(sum::read(&mut fields)?) } else { None };
     let flows = (0..head.count).map(|_| decode_flow(&mut fields)).collect::<Result<_, _>>()?;
     let cost = array_cost::read(&mut fields)?;
     let told = promises::read(&mut fields)?;
-    let summary = Summary { host: head.host, incarnation, period, depth, part, sum: None, flows };
-    Ok((Datagram { device: head.device, terms, summary, cost, told }, fields))
+    let ((host, incarnation), sum, collector) = match sum {
+        Some((counted_as, sum)) => (counted_as, Some(sum), Some(speaker)),
+        // No gate has the number of a sum.
+        None if Shard::of_sum(head.host).is_some() => {
+            return Err(Malformed::Field { name: "host" });
+        }
+        None => (speaker, None, None),
+    };
+    let summary = Summary { host, incarnation, period, depth, part, sum, flows };
+    Ok((Datagram { device: head.device, terms, summary, cost, told, collector }, fields))
 }
 
-/// Reads a body of either kind, and what it carries beside its figures.
+/// Reads a body of any kind, and what it carries beside its figures.
 ///
 /// # Errors
-/// [`Malformed`]: every byte has to be as [`encode`], [`service::encode`] and [`proof::push`] write
-/// it.
+/// [`Malformed`]: every byte has to be as [`encode`], [`service::encode`], [`roster::encode`] and
+/// [`proof::push`] write it.
 pub fn read(body: &[u8]) -> Result<(Word, Proof), Malformed> {
     if body.starts_with(&service::MAGIC.to_be_bytes()) {
         let (datagram, mut rest) = service::figures(body)?;
         return Ok((Word::Service(datagram), proof::read(&mut rest)?));
+    }
+    if body.starts_with(&roster::MAGIC.to_be_bytes()) {
+        let (datagram, mut rest) = roster::figures(body)?;
+        return Ok((Word::Roster(datagram), proof::read(&mut rest)?));
     }
     let (datagram, mut rest) = figures(body)?;
     Ok((Word::Summary(datagram), proof::read(&mut rest)?))

@@ -8,6 +8,7 @@
 //! 3 decided  the slots that followed, then the body of this gate's own, or of its last part
 //! 4 vouched  device u32, gate u32, incarnation: another gate has proven that it lives in this life
 //! 5 told     the body of a part of this gate's own, before the decision
+//! 6 sums     device u32, flags: 1 others are heard by sums, 2 this gate is in that of its shard
 //! ```
 //!
 //! Numbers without a width are varints. A seat begins a device anew, or goes on with other rules;
@@ -64,6 +65,15 @@ pub enum Event {
         /// The part.
         datagram: Datagram,
     },
+    /// Others are heard by the sums of their words from now on, or by their words again.
+    Sums {
+        /// The device.
+        device: DeviceId,
+        /// Which of both.
+        hears_sums: bool,
+        /// Whether this gate is in the sum of its shard.
+        is_counted: bool,
+    },
     /// A period was decided upon.
     Decided {
         /// The slots that followed.
@@ -100,6 +110,13 @@ pub fn push(out: &mut Vec<u8>, event: &Event) {
         Event::Told { datagram } => {
             encode(datagram, &mut body);
             5
+        }
+        Event::Sums { device, hears_sums, is_counted } => {
+            let flags = u64::from(*hears_sums) + 2 * u64::from(*is_counted);
+            for number in [u64::from(device.0), flags] {
+                varint::push(&mut body, number);
+            }
+            6
         }
     };
     out.push(kind);
@@ -187,6 +204,15 @@ fn event(kind: u8, mut body: Varints<'_>) -> Result<Event, Malformed> {
             Ok(Event::Vouched { device, host, incarnation })
         }
         5 => Ok(Event::Told { datagram: decode(body.0)? }),
+        6 => {
+            let (device, name) = (DeviceId(body.u32("device")?), "flags");
+            let flags = body.u32(name)?;
+            if flags > 3 {
+                return Err(Malformed::Field { name });
+            }
+            body.end()?;
+            Ok(Event::Sums { device, hears_sums: flags & 1 != 0, is_counted: flags & 2 != 0 })
+        }
         _ => Err(Malformed::Field { name: "kind" }),
     }
 }
@@ -231,6 +257,7 @@ mod tests {
             Event::Told { datagram: part },
             Event::Decided { slots: 5, datagram },
             Event::Vouched { device: DeviceId(7), host: HostId(2), incarnation: u64::MAX },
+            Event::Sums { device: DeviceId(7), hears_sums: true, is_counted: false },
         ]
     }
 
@@ -257,7 +284,7 @@ mod tests {
         assert_eq!(read(&file), Ok(events()));
         for cut in MAGIC.len()..file.len() {
             let part = read(&file[..cut]).unwrap();
-            assert!(part.len() < 5 && part[..] == events()[..part.len()]);
+            assert!(part.len() < 6 && part[..] == events()[..part.len()]);
         }
     }
 

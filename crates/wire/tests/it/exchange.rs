@@ -10,15 +10,17 @@ use evenkeel_core::control::member::Method;
 use evenkeel_core::control::name::{DeviceId, TenantNumber};
 use evenkeel_core::control::promise::{NAME_BYTES_MAX, Promise, Rates, TOLD_MAX, Told};
 use evenkeel_core::control::summary::{
-    FlowSummary, HostId, PART_FLOWS_MAX, PARTS_MAX, Part, Summary,
+    FlowSummary, HostId, PART_FLOWS_MAX, PARTS_MAX, Part, SumOf, Summary,
 };
+use evenkeel_core::control::sums::Shard;
 use evenkeel_core::control::target::Target;
 use evenkeel_core::sched::{Floor, Limit, Share};
 use evenkeel_core::ticket::Cost;
 use evenkeel_core::time::Span;
+use evenkeel_wire::exchange::roster::{self, GATES_MAX, RosterDatagram};
 use evenkeel_wire::exchange::{
-    DATAGRAM_BYTES_MAX, Datagram, Malformed, TAG_BYTES, Terms, VERSION, decode, encode, host_of,
-    opened, sealed,
+    DATAGRAM_BYTES_MAX, Datagram, Malformed, Speaker, TAG_BYTES, Terms, VERSION, Word, decode,
+    encode, host_of, opened, read, sealed,
 };
 use proptest::prelude::*;
 
@@ -103,6 +105,38 @@ fn part() -> Datagram {
     datagram
 }
 
+/// The sum of 1,250 gates of which one tenant would take more, told by the gate of [`usual`].
+fn sum() -> Datagram {
+    let Datagram { device, terms, summary, .. } = usual();
+    let collector = Some((summary.host, summary.incarnation));
+    let (shard, leader) = (Shard::all().nth(3).expect("there are eight"), HostId(77));
+    let host = shard.hosts().next().expect("of each kind");
+    let sum = Some(SumOf { hosts: 1_250, leader });
+    let flows = summary.flows[..1].to_vec();
+    let summary = Summary { host, incarnation: 17_952_900_100 << 24, sum, flows, ..summary };
+    Datagram { device, terms, summary, collector, ..Datagram::default() }
+}
+
+/// Three gates that are counted in it.
+fn roster() -> RosterDatagram {
+    let Datagram { device, summary, collector, .. } = sum();
+    RosterDatagram {
+        device,
+        collector: collector.expect("of a gate"),
+        period: summary.period,
+        term: summary.incarnation,
+        first: HostId(5),
+        last: HostId((1 << 31) + 100),
+        gates: [5, 6, 4_000_000].map(HostId).to_vec(),
+    }
+}
+
+fn encoded_roster(roster: &RosterDatagram) -> Vec<u8> {
+    let mut out = Vec::new();
+    roster::encode(roster, &mut out);
+    out
+}
+
 fn percentile() -> Datagram {
     let target = Some(Target::all_but(10, Span::from_millis(50), Span::from_secs(10)));
     let flow = FlowSummary { tenant: TenantNumber(7), target, ..FlowSummary::default() };
@@ -118,10 +152,12 @@ fn shown() -> String {
         ("a part of a word", part()),
         ("what requests take", cost()),
         ("what a policy says", told()),
+        ("a sum", sum()),
     ];
+    let cases = cases.map(|(name, datagram)| (name, encoded(&datagram)));
+    let roster = ("who is in a sum", encoded_roster(&roster()));
     let mut text = String::new();
-    for (name, datagram) in cases {
-        let bytes = encoded(&datagram);
+    for (name, bytes) in cases.into_iter().chain([roster]) {
         writeln!(text, "{name}: {} bytes and the tag\n----", bytes.len()).expect("text");
         for line in bytes.chunks(16) {
             let hex: Vec<String> = line.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -202,13 +238,15 @@ fn the_largest_summary_fits_the_bound() {
         expected_per_s: u32::MAX,
     };
     let summary = Summary {
+        host: sum().summary.host,
         incarnation: u64::MAX,
         period: u64::MAX,
         depth: u32::MAX,
         part: Part { first: TenantNumber(1), last: TenantNumber(u32::MAX), count: 32 },
+        sum: Some(SumOf { hosts: u32::MAX, leader: HostId(u32::MAX) }),
         flows: vec![most; PART_FLOWS_MAX],
-        ..Summary::default()
     };
+    let collector = Some((HostId(u32::MAX), u64::MAX));
     let terms = Terms { period_ms: u32::MAX, ..Terms::default() };
     let dearest = Rate { fixed: Span(u64::MAX), rate_bytes: u64::MAX };
     let cost = ArrayCost { load_s: u32::MAX, read: dearest, write: dearest, flush: Span(u64::MAX) };
@@ -222,7 +260,8 @@ fn the_largest_summary_fits_the_bound() {
         limit: rates,
     };
     let told = Some(Told { begins: true, promises: vec![promise; TOLD_MAX] });
-    let datagram = Datagram { summary, terms, cost: Some(cost), told, ..Datagram::default() };
+    let device = DeviceId(u32::MAX);
+    let datagram = Datagram { device, summary, terms, cost: Some(cost), told, collector };
     let bytes = sealed(encoded(&datagram), [0; TAG_BYTES]);
     assert!(bytes.len() <= DATAGRAM_BYTES_MAX, "{}", bytes.len());
     let (body, _) = opened(&bytes).unwrap();
@@ -241,7 +280,7 @@ fn what_is_no_datagram_is_refused_with_the_reason() {
     assert_eq!(refusal(&|bytes| bytes[2] = 2), Malformed::Version { found: 2 });
     assert_eq!(host_of(&good), Some(usual().summary.host));
     assert_eq!(host_of(&good[..11]), None);
-    assert_eq!(VERSION, 3);
+    assert_eq!(VERSION, 4);
     assert_eq!(refusal(&|bytes| bytes[3] = 33), Malformed::Flows { found: 33, most: 32 });
     assert_eq!(refusal(&|bytes| bytes[3] = 1), Malformed::Trailing);
     assert_eq!(refusal(&|bytes| bytes[3] = 3), Malformed::Short);
@@ -264,6 +303,68 @@ fn parts_of_too_many_or_of_nobody_are_refused() {
         bytes[position] = byte;
         assert_eq!(decode(&bytes), refused, "{position}");
     }
+}
+
+#[test]
+fn what_is_no_sum_or_roster_is_refused_with_the_reason() {
+    let good = encoded(&sum());
+    let at = good.windows(4).position(|bytes| bytes == sum().summary.host.0.to_be_bytes());
+    let mut of_a_gate = good.clone();
+    of_a_gate[at.expect("it is there")] = 0;
+    assert_eq!(decode(&of_a_gate), Err(Malformed::Field { name: "host of a sum" }));
+    for cut in 0..good.len() {
+        assert_eq!(decode(&good[..cut]), Err(Malformed::Short));
+    }
+    let mut of_nobody = encoded(&usual());
+    of_nobody[8..12].copy_from_slice(&sum().summary.host.0.to_be_bytes());
+    assert_eq!(decode(&of_nobody), Err(Malformed::Field { name: "host" }), "it is no sum");
+    let good = encoded_roster(&roster());
+    let (word, _) = read(&good).unwrap();
+    assert_eq!((word.speaker(), word), (roster().collector, Word::Roster(roster())));
+    assert!((0..good.len()).all(|cut| read(&good[..cut]) == Err(Malformed::Short)));
+    let first = good.windows(4).position(|bytes| bytes == [0, 0, 0, 5]).expect("it is there");
+    let refused = |position: usize, byte| {
+        let mut bytes = good.clone();
+        bytes[position] = byte;
+        read(&bytes).map(|_| ())
+    };
+    let field = |name| Err(Malformed::Field { name });
+    assert_eq!(refused(first, 0xff), field("gates"), "the first is beyond the last");
+    assert_eq!(refused(first + 4, 0), field("gate"), "it is beyond the last");
+    assert_eq!(refused(first + 8, 4), Err(Malformed::Short), "one is missing");
+    assert!(refused(first + 8, 2).is_err(), "one too many");
+    assert_eq!(refused(3, 1), Err(Malformed::Flows { found: 1, most: 0 }));
+    assert_eq!(refused(3, 0x80), field("part"));
+}
+
+/// In numbers of which each follows from the one before, so that all are in order.
+fn any_roster() -> impl Strategy<Value = RosterDatagram> {
+    let gates = proptest::collection::btree_set(any::<u32>(), 0..=GATES_MAX);
+    (any::<[u64; 3]>(), any::<[u32; 4]>(), gates).prop_map(
+        |([incarnation, period, term], [device, host, one, other], gates)| {
+            let (first, last) = (one.min(other), one.max(other));
+            let gates = gates.into_iter().filter(|gate| (first..=last).contains(gate));
+            RosterDatagram {
+                device: DeviceId(device),
+                collector: (HostId(host), incarnation),
+                period,
+                term,
+                first: HostId(first),
+                last: HostId(last),
+                gates: gates.map(HostId).collect(),
+            }
+        },
+    )
+}
+
+/// Who tells a sum, of how many hosts, with which leader, and as which of the sums.
+fn any_sum() -> impl Strategy<Value = (Speaker, SumOf, HostId)> {
+    let all: Vec<HostId> = Shard::all().flat_map(Shard::hosts).collect();
+    (any::<(u32, u64)>(), any::<(u32, u32)>(), proptest::sample::select(all)).prop_map(
+        |((gate, incarnation), (hosts, leader), host)| {
+            ((HostId(gate), incarnation), SumOf { hosts, leader: HostId(leader) }, host)
+        },
+    )
 }
 
 fn any_part() -> impl Strategy<Value = Part> {
@@ -353,7 +454,7 @@ proptest! {
     #[test]
     fn what_is_written_is_read_back_in_whole_microseconds(
         device in any::<u32>(),
-        host in any::<u32>(),
+        host in 0..1_u32 << 31,
         incarnation in any::<u64>(),
         period in any::<u64>(),
         (depth, period_ms) in any::<(u32, u32)>(),
@@ -361,11 +462,15 @@ proptest! {
         flows in proptest::collection::vec(flow(), 0..=PART_FLOWS_MAX),
         cost in proptest::option::of(any_array_cost()),
         told in proptest::option::of(any_told()),
+        sum in proptest::option::of(any_sum()),
     ) {
         let (host, device) = (HostId(host), DeviceId(device));
         let terms = Terms { method: Method::Parda, period_ms };
-        let summary = Summary { host, incarnation, period, depth, part, sum: None, flows };
-        let written = Datagram { device, terms, summary, cost, told };
+        let collector = sum.map(|(collector, ..)| collector);
+        let host = sum.map_or(host, |(.., counted_as)| counted_as);
+        let sum = sum.map(|(_, sum, _)| sum);
+        let summary = Summary { host, incarnation, period, depth, part, sum, flows };
+        let written = Datagram { device, terms, summary, cost, told, collector };
         let bytes = encoded(&written);
         let read = decode(&bytes).unwrap();
         let mut expected = written;
@@ -376,15 +481,23 @@ proptest! {
         prop_assert_eq!(encoded(&read), bytes);
     }
 
+    #[test]
+    fn a_roster_is_read_back_as_it_was_written(roster in any_roster()) {
+        let bytes = encoded_roster(&roster);
+        prop_assert!(bytes.len() + TAG_BYTES <= DATAGRAM_BYTES_MAX);
+        prop_assert_eq!(read(&bytes).map(|(word, _)| word), Ok(Word::Roster(roster)));
+    }
+
     /// Whatever comes in, decoding ends with a value or a reason, and a value has one encoding.
     #[test]
     fn hostile_bytes_are_refused_or_mean_what_they_say(
         mut bytes in proptest::collection::vec(any::<u8>(), 0..400),
-        is_framed in any::<bool>(),
+        (is_framed, is_sum) in any::<(bool, bool)>(),
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
     ) {
         if is_framed {
-            bytes = encoded(&Datagram { cost: cost().cost, told: told().told, ..part() });
+            let framed = if is_sum { sum() } else { part() };
+            bytes = encoded(&Datagram { cost: cost().cost, told: told().told, ..framed });
             for (index, byte) in changes {
                 let position = index.index(bytes.len());
                 bytes[position] = byte;

@@ -36,7 +36,7 @@ fn usual() -> ServiceDatagram {
 fn decoded(bytes: &[u8]) -> Result<ServiceDatagram, Malformed> {
     read(bytes).map(|(word, _)| match word {
         Word::Service(datagram) => datagram,
-        Word::Summary(other) => panic!("{other:?} is of the other kind"),
+        other => panic!("{other:?} is of another kind"),
     })
 }
 
@@ -45,7 +45,7 @@ fn datagrams_are_the_bytes_that_other_gates_know() {
     let hex: Vec<String> = encoded(&usual()).iter().map(|byte| format!("{byte:02x}")).collect();
     let lines: Vec<String> = hex.chunks(16).map(|line| line.join(" ")).collect();
     let expected = [
-        "45 53 03 02 2d e7 20 98 be 05 64 0f 90 e7 87 d8",
+        "45 53 04 02 2d e7 20 98 be 05 64 0f 90 e7 87 d8",
         "06 80 de 34 9b 88 ce f0 42 08 91 4e 07 b5 3b a1",
         "e3 c0 a7 91 a9 ba 02 8f 75 c6 1d fd 19 09 3f f8",
         "fa 05",

@@ -5,7 +5,7 @@ use evenkeel_core::control::service::HELD_FOR;
 use super::time;
 use crate::status::{
     AgreedCost, Exchange, LineFound, MeetingServer, Peer, ServedElsewhere, SharedDevice,
-    SharedGroup, SharingTenant, WordRoom,
+    SharedGroup, SharingTenant, SummedSite, WordRoom,
 };
 use crate::terminal;
 
@@ -124,6 +124,35 @@ fn device(device: &SharedDevice) -> String {
     }
     let mut text =
         format!("\n{backend}{called} by {control}: {slots} of {slots_all} slots; {reason}\n");
+    text += &device.sums.map(sums).unwrap_or_default();
+    text += &gates(device);
+    if !device.tenants.is_empty() {
+        let percent = |part: f64| format!("{:.1} %", part * 100.0);
+        let row = |one: &SharingTenant| {
+            vec![one.name.clone(), percent(one.part_here), percent(one.part_of_all)]
+        };
+        let rows: Vec<_> = device.tenants.iter().map(row).collect();
+        text += &terminal::table(&["TENANT", "THROUGH THIS GATE", "THROUGH ALL GATES"], &rows);
+    }
+    text += &device.cost.as_ref().map(cost).unwrap_or_default();
+    text += &lines(&device.disagreements);
+    if !device.unmet.is_empty() {
+        text += &format!("targets that are not met: {}\n", device.unmet.join(", "));
+    }
+    if !device.below_floor.is_empty() {
+        text += &format!("below their floor: {}\n", device.below_floor.join(", "));
+    }
+    text
+}
+
+/// How many gates there are where each is not shown by itself.
+fn sums(SummedSite { gates, collects }: SummedSite) -> String {
+    let own = if collects { "; this gate adds up the words of its shard" } else { "" };
+    format!("{gates} gates, by the sums of their words{own}\n")
+}
+
+/// What was decided from, by gate or shard.
+fn gates(device: &SharedDevice) -> String {
     let rows: Vec<_> = device
         .gates
         .iter()
@@ -142,22 +171,5 @@ fn device(device: &SharedDevice) -> String {
         .collect();
     let header =
         ["GATE", "DEVICE", "RESPONSE", "USED", "NEEDED", "EXPECTED/S", "LATE", "PERIODS AGO"];
-    text += &terminal::table(&header, &rows);
-    if !device.tenants.is_empty() {
-        let percent = |part: f64| format!("{:.1} %", part * 100.0);
-        let row = |one: &SharingTenant| {
-            vec![one.name.clone(), percent(one.part_here), percent(one.part_of_all)]
-        };
-        let rows: Vec<_> = device.tenants.iter().map(row).collect();
-        text += &terminal::table(&["TENANT", "THROUGH THIS GATE", "THROUGH ALL GATES"], &rows);
-    }
-    text += &device.cost.as_ref().map(cost).unwrap_or_default();
-    text += &lines(&device.disagreements);
-    if !device.unmet.is_empty() {
-        text += &format!("targets that are not met: {}\n", device.unmet.join(", "));
-    }
-    if !device.below_floor.is_empty() {
-        text += &format!("below their floor: {}\n", device.below_floor.join(", "));
-    }
-    text
+    terminal::table(&header, &rows)
 }

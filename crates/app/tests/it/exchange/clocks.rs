@@ -178,6 +178,6 @@ fn a_gate_without_its_state_folder_is_heard_within_seconds_and_its_old_words_are
             (refused >= Some(taken["refused"].as_u64()? + old.len() as u64)).then_some(())
         });
         assert!(count("former") >= former);
-        assert_eq!(gates(&one), 2);
+        assert_eq!(gates_heard(&one), 2);
     });
 }

@@ -3,6 +3,9 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+use evenkeel_core::control::sums::Shard;
+
+use super::words::tagged;
 use super::*;
 use crate::harness::free_port;
 use crate::harness::process::Process;
@@ -52,6 +55,12 @@ impl Server {
             answer.extend(&bytes[..length]);
         }
     }
+}
+
+/// Where a gate of this name publishes its words on the array.
+pub(super) fn words_of(gate: &str) -> String {
+    let (device, shard) = (DeviceId::named("test", "array").0, Shard::of(HostId::named(gate)));
+    format!("evenkeel.test.{device:08x}.words.{}.{gate}", shard.number())
 }
 
 pub(super) fn meeting(own: &str, port: u16) -> String {
@@ -179,9 +188,11 @@ fn what_strangers_publish_is_refused_and_counted() {
     encode(&Datagram { device, terms, summary, ..Datagram::default() }, &mut body);
     let forged = sealed(body, [7; 16]);
     wait_for("the subscription and the refusals", || {
-        server.publish("evenkeel.test.gate-2", &forged);
-        server.publish("evenkeel.test.gate-2", b"EX");
-        server.publish("evenkeel.test.gate-2", &vec![0x45; DATAGRAM_BYTES_MAX + 1]);
+        for subject in [&words_of("gate-2"), "evenkeel.test.gate-2"] {
+            server.publish(subject, &forged);
+            server.publish(subject, b"EX");
+            server.publish(subject, &vec![0x45; DATAGRAM_BYTES_MAX + 1]);
+        }
         server.publish("evenkeel.other.gate-2", &forged);
         let refused = &gate.status()["exchange"]["refused"];
         let (forged, malformed) = (refused["forged"].as_u64(), refused["malformed"].as_u64());
@@ -191,4 +202,27 @@ fn what_strangers_publish_is_refused_and_counted() {
     assert_eq!(exchange["peers"].as_array().map(Vec::len), Some(0), "{exchange}");
     gate.assert_serves("disk");
     wait_for_gates(&gate, 1);
+}
+
+#[test]
+fn a_gate_of_an_older_version_is_named() {
+    needs!("nbdkit", "nats-server");
+    let scratch = Scratch::new();
+    let (_pipe, uri) = pipe(&scratch);
+    let port = free_port();
+    let server = Server::start(&scratch, port);
+    let gate = Gate::start(&scratch, &policy_meeting(&scratch, &uri, &meeting("gate-1", port), ""));
+    wait_for_connection(&gate, true);
+    let summary = Summary { host: HostId::named("gate-2"), period: 1, ..Summary::default() };
+    let mut body = Vec::new();
+    encode(&Datagram { summary, ..Datagram::default() }, &mut body);
+    body[2] = 3;
+    let word = tagged(body);
+    let said = wait_for("it to be named", || {
+        server.publish("evenkeel.test.gate-2", &word);
+        let peer = gate.status()["exchange"]["peers"][0].clone();
+        peer["refused_because"].as_str().map(|said| format!("{}: {said}", peer["name"]))
+    });
+    let expected = "\"gate-2\": it speaks version 3 of the exchange, this gate 4: upgrade all";
+    assert_eq!(said, expected);
 }

@@ -31,7 +31,10 @@ fn what_policies_say_otherwise_is_named_with_both_values_until_it_is_mended() {
     let (scratch, other) = (Scratch::new(), Scratch::new());
     let (_server, uri) = pipe(&scratch);
     let all = [free_address(), free_address()];
-    let policy = |scratch, own| policy_by_share(scratch, &uri, own, &all, "array = \"vault\"\n");
+    let policy = |scratch, own: &str| {
+        let meeting = format!("listen = \"{own}\"\npeers = {all:?}\n");
+        policy_by_share(scratch, &uri, &meeting, "array = \"vault\"\n")
+    };
     let agreed = policy(&other, &all[1]);
     let otherwise = agreed
         .replace("share = 3", "share = 4\nlatency = \"20 ms\"\nlimit = \"500 iops\"")

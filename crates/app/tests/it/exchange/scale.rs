@@ -1,44 +1,60 @@
 //! What the words of many gates cost one of them: processor time, datagrams and memory.
 //!
-//! Up to fifty gates each is a process. Beyond that two cores do not carry them: one gate is, and
-//! the words of the others come at their instants from one socket, or one connection to the server,
-//! as *emulated* gates with two tenants each that ask; what the gate sends reaches nobody.
+//! As many as two cores carry are processes. Beyond that one gate is, and what the others say comes
+//! at its instants from one socket, or one connection to the server, as from *emulated* gates with
+//! two tenants each that ask: their words, or the sums of their words where there are very many.
+//! What the gate sends reaches nobody.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use super::words::{nobodies, speak_by, taken, ticks};
+use super::sums::{Collectors, each_period, sums};
+use super::words::{busy, nobodies, now_ms, speak_by, taken, ticks};
 use super::*;
 
-/// How gates meet, how many there are, and whether all but one are emulated.
+/// What the other gates are.
+#[derive(Clone, Copy)]
+enum Others {
+    Processes,
+    Emulated,
+    /// Emulated, and heard by the sums of their words.
+    Summed,
+}
+
+/// How gates meet, how many there are, and what all but one are.
 struct Row {
     is_nats: bool,
     gates: u32,
-    is_emulated: bool,
+    others: Others,
 }
 
-const fn row(is_nats: bool, gates: u32, is_emulated: bool) -> Row {
-    Row { is_nats, gates, is_emulated }
+const fn row(is_nats: bool, gates: u32, others: Others) -> Row {
+    Row { is_nats, gates, others }
 }
 
-/// The first of each way are for the ladder.
-const ROWS: [Row; 10] = [
-    row(false, 5, false),
-    row(false, 50, true),
-    row(true, 5, false),
-    row(true, 50, true),
-    row(false, 50, false),
-    row(false, 200, true),
-    row(false, 1_000, true),
-    row(true, 50, false),
-    row(true, 200, true),
-    row(true, 1_000, true),
+/// The first are for the ladder.
+const ROWS: [Row; 14] = [
+    row(false, 5, Others::Processes),
+    row(false, 50, Others::Emulated),
+    row(true, 5, Others::Processes),
+    row(true, 50, Others::Emulated),
+    row(true, 1_000, Others::Summed),
+    row(false, 50, Others::Processes),
+    row(false, 200, Others::Emulated),
+    row(false, 1_000, Others::Emulated),
+    row(true, 50, Others::Processes),
+    row(true, 100, Others::Processes),
+    row(true, 200, Others::Emulated),
+    row(true, 1_000, Others::Emulated),
+    row(true, 10_000, Others::Summed),
+    row(true, 200, Others::Processes),
 ];
 
 /// All rows with `EVENKEEL_EXCHANGE_SCALE`, else the first.
 fn rows() -> Range<usize> {
     let is_long = std::env::var_os("EVENKEEL_EXCHANGE_SCALE").is_some();
-    0..if is_long { ROWS.len() } else { 4 }
+    0..if is_long { ROWS.len() } else { 5 }
 }
 
 /// The policy of a gate before `server`, which two tenants share.
@@ -112,7 +128,7 @@ fn beside_emulated(row: &Row) -> Cost {
         let mut begun = None;
         speak_by((&hosts, "gate"), (Method::Shares, 2), periods, |from, word| {
             begun.get_or_insert_with(|| Begun::now(&gate));
-            publisher.publish(&format!("evenkeel.test.{}", names[from]), word);
+            publisher.publish(&nats::words_of(&names[from]), word);
         });
         begun.expect("words were said").cost()
     };
@@ -123,6 +139,40 @@ fn beside_emulated(row: &Row) -> Cost {
         (status["exchange"]["peers"].as_array()?.len() == names.len()).then_some(())
     });
     say(PERIODS)
+}
+
+/// A gate that hears the sums of so many others, as gates of each shard tell them that are
+/// emulated.
+fn beside_sums(row: &Row) -> Cost {
+    const PERIODS: u32 = 25;
+    let scratch = Scratch::new();
+    let (_pipe, uri) = pipe(&scratch);
+    let server = nats::Server::start(&scratch, crate::harness::free_port());
+    let meeting = nats::meeting("gate", server.port);
+    let gate = Gate::start(&scratch, &policy_of_one(&scratch, &uri, &meeting));
+    nats::wait_for_connection(&gate, true);
+    let word = |host: u32| Summary {
+        host: HostId(host),
+        incarnation: 1,
+        flows: (0..2).map(busy).collect(),
+        ..Summary::default()
+    };
+    let words: Vec<Summary> = (0..row.gates - 1).map(word).collect();
+    let mut collectors = Collectors::begin(now_ms() / 200);
+    let mut publisher = nats::Publisher::connect(server.port);
+    let (is_over, mut begun, mut left) = (AtomicBool::new(false), None, PERIODS);
+    each_period(&is_over, |period| {
+        for (subject, word) in collectors.add(period, &words) {
+            publisher.publish(&subject, &word);
+        }
+        if begun.is_some() {
+            left -= 1;
+        } else if sums(&gate) == Some((u64::from(row.gates), false)) {
+            begun = Some(Begun::now(&gate));
+        }
+        is_over.store(left == 0, Ordering::Relaxed);
+    });
+    begun.expect("sums were heard").cost()
 }
 
 /// The first of so many gates, each a process, none of which has clients.
@@ -140,7 +190,11 @@ fn beside_processes(row: &Row) -> Cost {
         Gate::start(scratch, &policy_of_one(scratch, &uri, &meeting))
     };
     let gates: Vec<Gate> = scratches.iter().enumerate().map(start).collect();
-    wait_for_gates(&gates[0], scratches.len());
+    wait_for("all to be heard", || {
+        let by_sums = sums(&gates[0]).map(|(gates, _)| usize::try_from(gates).expect("few"));
+        let by_words = gates_heard(&gates[0]);
+        (by_sums.unwrap_or(by_words) == scratches.len()).then_some(())
+    });
     let begun = Begun::now(&gates[0]);
     std::thread::sleep(Duration::from_secs(5));
     begun.cost()
@@ -151,16 +205,24 @@ fn how_much_the_words_of_many_gates_cost() {
     needs!("nbdkit", "nats-server");
     println!("| over | gates | of a core | words a second | memory |");
     for row in &ROWS[rows()] {
-        let cost = if row.is_emulated { beside_emulated(row) } else { beside_processes(row) };
+        let (cost, what) = match row.others {
+            Others::Processes => (beside_processes(row), ""),
+            Others::Emulated => (beside_emulated(row), ", all others emulated"),
+            Others::Summed => (beside_sums(row), ", by sums, all others emulated"),
+        };
         let over = if row.is_nats { "NATS" } else { "UDP" };
-        let what = if row.is_emulated { ", all others emulated" } else { "" };
         let Cost { core_percent, words_per_s, resident_mib } = cost;
         println!(
             "| {over} | {}{what} | {core_percent:.1} % | {words_per_s:.0} | {resident_mib} MiB |",
             row.gates
         );
-        // Five words a second of each.
-        let least = 4.0 * f64::from(row.gates - 1);
+        // Five words a second of each, or two sums and a roster of each shard at least.
+        let heard = if row.gates < 128 || matches!(row.others, Others::Emulated) {
+            row.gates - 1
+        } else {
+            16
+        };
+        let least = 4.0 * f64::from(heard);
         assert!(words_per_s > least, "{over}, {}: {words_per_s} of {least}", row.gates);
         assert!(resident_mib < 100, "{over}, {}: {resident_mib} MiB", row.gates);
     }

@@ -60,8 +60,8 @@ impl Relay {
     }
 }
 
-/// Ends a relay.
-pub(super) struct Ending<'a>(&'a AtomicBool);
+/// Ends whatever looks at this when it is dropped.
+pub(super) struct Ending<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
@@ -101,13 +101,12 @@ fn words_that_are_lost_are_shown_by_gate_and_in_all() {
 
 /// The parts of the words of a period that so many gates with so many tenants send to one, in the
 /// order of their instants; with the place of who speaks.
-fn words_of_a_period(
+pub(super) fn words_of_a_period(
     hosts: &[HostId],
     own: HostId,
     (method, tenants): (Method, u32),
     period: u64,
 ) -> Vec<(Span, usize, Vec<u8>)> {
-    let key = hmac::Key::new(hmac::HMAC_SHA256, b"a key that all gates of this test have");
     let length = Span::from_millis(200);
     let mut words = Vec::new();
     for (place, host) in hosts.iter().enumerate() {
@@ -120,18 +119,23 @@ fn words_of_a_period(
             let terms = Terms::new(method, length);
             let mut body = Vec::new();
             encode(&Datagram { device, terms, summary, ..Datagram::default() }, &mut body);
-            let tag = hmac::sign(&key, &body);
-            let tag = *tag.as_ref().first_chunk().expect("a tag has more bytes");
             let after = pace::offset_of_part(*host, own, window, (part, count));
-            words.push((after, place, sealed(body, tag)));
+            words.push((after, place, tagged(body)));
         }
     }
     words.sort_unstable();
     words
 }
 
+/// With the tag of the key that all gates have.
+pub(super) fn tagged(body: Vec<u8>) -> Vec<u8> {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, b"a key that all gates of this test have");
+    let tag = hmac::sign(&key, &body);
+    sealed(body, *tag.as_ref().first_chunk().expect("a tag has more bytes"))
+}
+
 /// A fifth of a second of a tenant with a goal that has done something.
-fn busy(tenant: u32) -> FlowSummary {
+pub(super) fn busy(tenant: u32) -> FlowSummary {
     FlowSummary {
         tenant: TenantNumber(tenant * 4_000_000),
         weight_milli: 1_000,
@@ -166,10 +170,6 @@ pub(super) fn speak_by(
     periods: u32,
     mut send: impl FnMut(usize, &[u8]),
 ) {
-    let now_ms = || {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
-        u64::try_from(since.as_millis()).expect("not that late")
-    };
     // Their words take a while to be made, and follow each other without a gap.
     let first = now_ms() / 200 + 20;
     let said = (first..first + u64::from(periods)).map(|period| {
@@ -186,6 +186,12 @@ pub(super) fn speak_by(
             send(place, &word);
         }
     }
+}
+
+/// Milliseconds since 1970.
+pub(super) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    u64::try_from(since.as_millis()).expect("not that late")
 }
 
 /// Datagrams of other gates that a gate has taken.
@@ -308,14 +314,12 @@ fn many_tenants_with_goals_are_told_of_in_parts() {
         });
         assert_eq!(parts.max(), Some(2));
     });
-    let replayed = process::run(scratch.path(), EVENKEEL, &["exchange", "exchange.rec", "--json"]);
-    let replayed: Value = serde_json::from_str(&replayed).expect("a document");
-    assert_eq!(replayed[0]["otherwise"], 0, "{replayed}");
+    assert_replays(&scratch);
 }
 
 fn decode_word(body: &[u8]) -> Option<Summary> {
     match evenkeel_wire::exchange::read(body).ok()? {
         (Word::Summary(datagram), _) => Some(datagram.summary),
-        (Word::Service(_), _) => None,
+        (Word::Service(_) | Word::Roster(_), _) => None,
     }
 }

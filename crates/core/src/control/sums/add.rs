@@ -48,7 +48,8 @@ impl Added {
     fn flow(self) -> FlowSummary {
         let percent = self.percents / self.requests.max(1);
         let backlogged_percent = u8::try_from(percent).expect("a mean of percentages");
-        FlowSummary { backlogged_percent, ..self.flow }
+        // As all hosts are told it, and within what they believe.
+        FlowSummary { backlogged_percent, ..self.flow }.bounded().in_microseconds()
     }
 }
 
@@ -69,7 +70,11 @@ pub(in super::super) fn take_out(own: &Summary, shard: Shard, known: &mut [Known
             continue;
         };
         let flows = &mut known[sum].summary.flows;
-        if let Ok(index) = flows.binary_search_by_key(&flow.tenant, |flow| flow.tenant) {
+        let find = |tenant| flows.binary_search_by_key(&tenant, |flow| flow.tenant);
+        // Of very many tenants those with least are told of as one, but not those with a target.
+        let several = || flow.target.is_none().then_some(TenantNumber::SEVERAL);
+        let index = find(flow.tenant).ok().or_else(|| find(several()?).ok());
+        if let Some(index) = index {
             flows[index] = less(&flows[index], flow);
         }
     }

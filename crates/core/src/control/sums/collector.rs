@@ -2,14 +2,13 @@
 //!
 //! It treats the hosts of its shard as peers: late, repeated and former words do not count, and who
 //! falls silent fades. Anybody of the shard takes part from its first fresh word on, and is
-//! forgotten after a minute without one.
+//! forgotten after 300 periods without one.
 
 use std::collections::BTreeMap;
 
 use super::super::peers::{AHEAD_MAX, HOSTS_MAX, Patience, Peers, Refusal};
 use super::super::summary::{HostId, SumOf, Summary};
 use super::add::add;
-use super::election::begin_of;
 use super::{Kind, Shard};
 
 /// Periods without a word after which a host may be another one when it comes back.
@@ -17,7 +16,7 @@ const GONE_AFTER: u64 = 300;
 
 /// Adds up the words of a shard, as one of its hosts does that has begun to collect.
 #[derive(Clone, Debug)]
-pub struct Collector {
+pub(super) struct Collector {
     shard: Shard,
     term: u64,
     /// The period in which it began.
@@ -37,23 +36,18 @@ pub struct Sum {
 }
 
 impl Collector {
-    /// Begins to collect in this term ([`super::Election::term`]).
-    pub fn new(shard: Shard, term: u64) -> Self {
+    /// Begins to collect in this term (`Election::term`) at the end of this period.
+    pub(super) fn new(shard: Shard, term: u64, period: u64) -> Self {
         let own = shard.host(Kind::Content);
         let peers = Peers::new(own, [], Patience::default());
-        Self { shard, term, began: begin_of(term), peers, heard: BTreeMap::new() }
-    }
-
-    /// The term in which it collects.
-    pub fn term(&self) -> u64 {
-        self.term
+        Self { shard, term, began: period, peers, heard: BTreeMap::new() }
     }
 
     /// The word of a host, or a part of it, came in while `period` is under way.
     ///
     /// # Errors
     /// Why it does not count.
-    pub fn hear(&mut self, period: u64, word: Summary) -> Result<(), Refusal> {
+    pub(super) fn hear(&mut self, period: u64, word: Summary) -> Result<(), Refusal> {
         let host = word.host;
         if Shard::of(host) != self.shard || word.sum.is_some() {
             return Err(Refusal::Stranger);
@@ -73,13 +67,13 @@ impl Collector {
     }
 
     /// A host of the shard has proven that it lives in this life; see [`Peers::vouch`].
-    pub fn vouch(&mut self, host: HostId, incarnation: u64) {
+    pub(super) fn vouch(&mut self, host: HostId, incarnation: u64) {
         self.peers.vouch(host, incarnation);
     }
 
     /// The sum of what is known at the end of the period of this number; none at the end of the
     /// one in which it began, of which it cannot have heard all.
-    pub fn sum(&mut self, period: u64) -> Option<Sum> {
+    pub(super) fn sum(&mut self, period: u64) -> Option<Sum> {
         if period <= self.began {
             return None;
         }
@@ -131,7 +125,7 @@ mod tests {
 
     #[test]
     fn all_that_speak_are_in_the_sum_and_the_roster() {
-        let mut collector = Collector::new(Shard(2), 9);
+        let mut collector = Collector::new(Shard(2), 9, 0);
         for host in hosts().take(100) {
             assert_eq!(collector.hear(500, word(host, 500)), Ok(()));
         }
@@ -146,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_host_that_falls_silent_fades_and_comes_back() {
-        let mut collector = Collector::new(Shard(2), 9);
+        let mut collector = Collector::new(Shard(2), 9, 0);
         let host = hosts().next().unwrap();
         collector.hear(500, word(host, 500)).unwrap();
         let mut done = |period| completions(&collector.sum(period).unwrap());
@@ -158,7 +152,7 @@ mod tests {
 
     #[test]
     fn nothing_is_told_of_the_period_in_which_it_began() {
-        let mut collector = Collector::new(Shard(2), 500 << 24 | 0x4d);
+        let mut collector = Collector::new(Shard(2), 900 << 24, 500);
         let host = hosts().next().unwrap();
         collector.hear(500, word(host, 500)).unwrap();
         assert_eq!(collector.sum(500), None);
@@ -167,7 +161,7 @@ mod tests {
 
     #[test]
     fn others_words_and_sums_do_not_count() {
-        let mut collector = Collector::new(Shard(2), 9);
+        let mut collector = Collector::new(Shard(2), 9, 0);
         let stranger = (0..100).map(HostId).find(|host| Shard::of(*host) != Shard(2)).unwrap();
         assert_eq!(collector.hear(500, word(stranger, 500)), Err(Refusal::Stranger));
         let host = hosts().next().unwrap();

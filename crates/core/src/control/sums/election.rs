@@ -8,9 +8,10 @@
 //! ```text
 //!   zeros     0    1    2    3  ..  log2 n
 //!   hosts    n/2  n/4  n/8  ..        1
-//!   waits     3 + log2 n  ..          3      periods without a sum
+//!   waits     3 + 2 log2 n  ..        3      periods without a sum
 //! ```
 //!
+//! Who begins tells its first sum a period later, so that two periods lie between those that wait.
 //! Two may collect nevertheless, since their sums are lost, or the network had parted. Each says
 //! in which period it began, and all believe the latest; of equals more of the hash decides. The
 //! other stops when it hears of it. A host that was asleep and wakes up is the earlier
@@ -23,20 +24,23 @@ use crate::prng::Prng;
 /// Periods without a sum after which the host of the rarest number begins.
 const SILENT_MIN: u32 = 3;
 
-/// So many hosts a shard is taken to have until a sum says how many.
+/// Between hosts of which one has one zero more than the other.
+const BETWEEN: u32 = 2;
+
+/// So many hosts a shard is taken to have as long as nothing says how many.
 const HOSTS_FIRST: u32 = 4_096;
 
 /// The bits of a term that tell collectors apart which began in the same period.
 const TIE_BITS: u32 = 24;
 
-/// The period in which a term began.
+/// The period in which a term began, by the clock of its collector.
 pub(super) fn begin_of(term: u64) -> u64 {
     term >> TIE_BITS
 }
 
 /// A host's part in the election: when it begins to collect, and when it stops.
 #[derive(Clone, Copy, Debug)]
-pub struct Election {
+pub(super) struct Election {
     /// The zeros with which the hash of its number begins.
     zeros: u32,
     /// More of that hash.
@@ -54,7 +58,7 @@ pub struct Election {
 
 impl Election {
     /// A host that has heard nothing yet.
-    pub fn new(own: HostId) -> Self {
+    pub(super) fn new(own: HostId) -> Self {
         let shard = u64::from(Shard::of(own).number());
         let hash = Prng::new(shard << 32 | u64::from(own.0)).next_u64();
         Self {
@@ -70,12 +74,12 @@ impl Election {
 
     /// Which term this host collects in: greater than those of all that began before; none if
     /// somebody else does, or nobody yet.
-    pub fn term(&self) -> Option<u64> {
+    pub(super) fn term(&self) -> Option<u64> {
         self.term
     }
 
     /// A sum of the own shard came in, of this term, in which so many hosts are.
-    pub fn hear(&mut self, term: u64, hosts: u32) {
+    pub(super) fn hear(&mut self, term: u64, hosts: u32) {
         if term < self.greatest {
             // Nobody believes it any more: the shard is as silent as without it.
             return;
@@ -87,20 +91,28 @@ impl Election {
         }
     }
 
+    /// So many hosts of the shard are heard by their words: what is known before there is a sum.
+    pub(super) fn expect(&mut self, hosts: u32) {
+        if self.greatest == 0 {
+            self.hosts = hosts.max(1);
+        }
+    }
+
     /// The period of this number has ended.
-    pub fn end_period(&mut self, period: u64) {
+    pub(super) fn end_period(&mut self, period: u64) {
         let was_heard = std::mem::take(&mut self.is_heard);
         self.silent = if was_heard { 0 } else { self.silent.saturating_add(1) };
         if self.term.is_none() && self.silent >= self.patience() {
             // Greater than all before, though the clock of one of them was ahead.
-            self.greatest = (period << TIE_BITS | self.tie).max(self.greatest + 1);
+            let began = period.max(begin_of(self.greatest).saturating_add(1));
+            self.greatest = began << TIE_BITS | self.tie;
             self.term = Some(self.greatest);
         }
     }
 
     /// Periods without a sum after which this host collects.
     fn patience(&self) -> u32 {
-        SILENT_MIN + self.hosts.ilog2().saturating_sub(self.zeros)
+        SILENT_MIN + BETWEEN * self.hosts.ilog2().saturating_sub(self.zeros)
     }
 }
 
@@ -140,9 +152,9 @@ mod tests {
     fn few_begin_and_one_goes_on() {
         for count in [1, 2, 10, 100, 1_250] {
             let mut hosts = hosts(count);
-            let collecting = run(&mut hosts, 1..40, 0);
+            let collecting = run(&mut hosts, 1..60, 0);
             assert!(collecting.iter().all(|count| *count <= 8), "{count}: {collecting:?}");
-            assert!(collecting[17..].iter().all(|count| *count == 1), "{count}: {collecting:?}");
+            assert!(collecting[33..].iter().all(|count| *count == 1), "{count}: {collecting:?}");
         }
     }
 

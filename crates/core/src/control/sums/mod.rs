@@ -24,9 +24,11 @@
 //! - **Who collects** nobody decides (`election`): where a shard is silent, one of its hosts begins
 //!   to collect, the rarer its number the sooner. Of two that collect, the one that began last goes
 //!   on. A sum of one that has been replaced counts as one of a former life.
+//! - **From when on** (`hearing`): sites of a few gates hear words, large ones sums; nobody has to
+//!   say so.
 //! - **Silence.** What a collector did not hear of a host counts as among peers ([`super::peers`]):
 //!   it is as it was for two periods, then fades. A shard that is silent counts in the same way
-//!   until another of its hosts collects, after about a second.
+//!   until another of its hosts collects, four periods later at best.
 //!
 //! Sums by a tree of aggregators are those of Astrolabe (van Renesse, Birman, Vogels, ACM TOCS
 //! 21(2), 2003); two levels are enough here, and each host hears the sums of all shards.
@@ -34,12 +36,22 @@
 mod add;
 mod collector;
 mod election;
+mod hearing;
+mod summing;
 
 use super::summary::HostId;
 use crate::prng::Prng;
 pub(super) use add::take_out;
-pub use collector::{Collector, Sum};
-pub use election::Election;
+use collector::Collector;
+pub use collector::Sum;
+use election::Election;
+pub use hearing::Hearing;
+pub use summing::Summing;
+
+/// The period in which a collector began, from its term: the incarnation of its sums.
+pub fn began(term: u64) -> u64 {
+    election::begin_of(term)
+}
 
 /// How many shards the hosts are in. With ten thousand hosts a collector hears 1,250, and each host
 /// eight sums.

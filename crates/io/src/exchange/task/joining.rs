@@ -21,14 +21,15 @@ impl Exchange {
     pub(super) fn come_together(
         &mut self,
         device: DeviceId,
-        host: HostId,
+        (host, is_collector): (HostId, bool),
         method: Method,
         cost: Option<ArrayCost>,
     ) {
         let now = self.clock.now();
         let seat = self.seats.get_mut(&device).expect("its word was taken");
         let begins = seat.together.hear(now, method);
-        let is_better = cost.is_some_and(|cost| seat.together.agree(now, host, cost));
+        let is_better =
+            cost.is_some_and(|cost| seat.together.agree(now, (host, is_collector), cost));
         let seat = &self.seats[&device];
         if begins {
             let (backend, gate) = (&seat.place.backend, name_of(&self.peers, host));
