@@ -217,7 +217,7 @@ fn how_much_the_words_of_many_gates_cost() {
             row.gates
         );
         // Five words a second of each, or two sums and a roster of each shard at least.
-        let heard = if row.gates < 128 || matches!(row.others, Others::Emulated) {
+        let heard = if row.gates < 64 || matches!(row.others, Others::Emulated) {
             row.gates - 1
         } else {
             16

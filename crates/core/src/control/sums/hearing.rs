@@ -1,11 +1,11 @@
 //! Whether a host hears the words of all others, or sums of them.
 //!
 //! ```text
-//!             4 periods                128 hosts           sums of most, three periods in a row
+//!             4 periods                64 hosts            sums of most, three periods in a row
 //!   starts  ------------> small  --------------------> large --------------------------> sums
 //!     |                     ^                            | ^                               |
-//!     |   32 in its shard   +----------------------------+-|-------------------------------+
-//!     +----------------------------------------------------+  fewer than 64 for 50 periods
+//!     |   16 in its shard   +----------------------------+-|-------------------------------+
+//!     +----------------------------------------------------+  fewer than 32 for 50 periods
 //! ```
 //!
 //! Every host decides that for itself: words go out in any state, and sums as soon as a site is
@@ -15,10 +15,10 @@
 use super::{SHARDS, Shard};
 
 /// From so many hosts on words are added up.
-const SUMS_FROM: u32 = 128;
+const SUMS_FROM: u32 = 64;
 
 /// With fewer there is no need for sums any more.
-const WORDS_BELOW: u32 = 64;
+const WORDS_BELOW: u32 = 32;
 
 /// So many in one shard are enough to tell that a site is large: twice its part.
 const IN_SHARD: u32 = 2 * SUMS_FROM / SHARDS;
@@ -145,9 +145,9 @@ mod tests {
     #[test]
     fn sums_are_heard_once_they_are_of_most_and_words_again_in_a_small_site() {
         let mut hearing = Hearing::default();
-        run(&mut hearing, 1..9, (16, 0));
+        run(&mut hearing, 1..9, (8, 0));
         assert!(hearing.hears_all());
-        assert_eq!(run(&mut hearing, 9..19, (127, 0)).last(), Some(&(false, false)));
+        assert_eq!(run(&mut hearing, 9..19, (63, 0)).last(), Some(&(false, false)));
         assert_eq!(run(&mut hearing, 19..60, (200, 0)).last(), Some(&(true, false)));
         assert_eq!(run(&mut hearing, 60..90, (200, 144)).last(), Some(&(true, false)));
         assert_eq!(
@@ -156,9 +156,9 @@ mod tests {
         );
         assert!(!hearing.hears_all());
         // Nothing of it depends on words any more, and a shard may be silent.
-        assert_eq!(run(&mut hearing, 94..200, (1, 80)).last(), Some(&(true, true)));
-        assert_eq!(run(&mut hearing, 200..249, (1, 56)).last(), Some(&(true, true)));
-        assert_eq!(run(&mut hearing, 249..260, (1, 56)).last(), Some(&(false, false)));
+        assert_eq!(run(&mut hearing, 94..200, (1, 40)).last(), Some(&(true, true)));
+        assert_eq!(run(&mut hearing, 200..249, (1, 24)).last(), Some(&(true, true)));
+        assert_eq!(run(&mut hearing, 249..260, (1, 24)).last(), Some(&(false, false)));
         assert!(hearing.hears_all());
     }
 
@@ -190,8 +190,8 @@ mod tests {
     #[test]
     fn a_site_that_has_shrunk_is_added_up_as_long_as_anybody_hears_sums() {
         let mut hearing = Hearing::default();
-        run(&mut hearing, 1..9, (12, 96));
-        assert_eq!(run(&mut hearing, 9..15, (100, 96)).last(), Some(&(true, true)));
+        run(&mut hearing, 1..9, (6, 48));
+        assert_eq!(run(&mut hearing, 9..15, (50, 48)).last(), Some(&(true, true)));
     }
 
     #[test]
