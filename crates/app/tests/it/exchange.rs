@@ -349,7 +349,7 @@ impl Fleet {
 
     fn assert_shares_hold(&self) {
         self.gates.iter().for_each(|gate| wait_for_gates(gate, 3));
-        assert_shares_hold(&self.scratches, 1_000.0);
+        assert_shares_hold(&self.scratches, 1_000.0, 32);
         let line = ["top", "--once", "--interval", "250 ms", "--control", "control.sock"];
         let shown = process::run(self.scratches[0].path(), EVENKEEL, &line);
         assert!(shown.contains("OVER ALL GATES") && shown.contains(" of "), "{shown}");
@@ -364,10 +364,11 @@ impl Fleet {
     }
 }
 
-/// `wide` has clients at the first gate alone, `narrow` at all of them: each is to have its part of
-/// the array of so many requests a second, not of a gate.
-fn assert_shares_hold(scratches: &[Scratch], per_s: f64) {
-    let options = "--depth 32 --ramp 5s --runtime 10s";
+/// `wide` has a client at the first gate alone, `narrow` one at all of them: each is to have its
+/// part of the array of so many requests a second, not of a gate. Each client keeps that many
+/// requests under way.
+fn assert_shares_hold(scratches: &[Scratch], per_s: f64, depth: u32) {
+    let options = &format!("--depth {depth} --ramp 5s --runtime 10s");
     let rate = |report: &Value| report["jobs"][0]["read"]["iops"].as_f64().expect("a rate");
     let (wide, narrow): (f64, f64) = std::thread::scope(|scope| {
         let narrow = scratches.iter();

@@ -34,7 +34,7 @@ const fn row(is_nats: bool, gates: u32, others: Others) -> Row {
 }
 
 /// The first are for the ladder.
-const ROWS: [Row; 14] = [
+const ROWS: [Row; 13] = [
     row(false, 5, Others::Processes),
     row(false, 50, Others::Emulated),
     row(true, 5, Others::Processes),
@@ -44,7 +44,6 @@ const ROWS: [Row; 14] = [
     row(false, 200, Others::Emulated),
     row(false, 1_000, Others::Emulated),
     row(true, 50, Others::Processes),
-    row(true, 100, Others::Processes),
     row(true, 200, Others::Emulated),
     row(true, 1_000, Others::Emulated),
     row(true, 10_000, Others::Summed),
