@@ -109,8 +109,8 @@ const PARTS: [Part; 19] = [
     },
     Part {
         name: "exchange",
-        long: "what the words of 5 to 1,000 gates cost one of them, over UDP and NATS, and the sums of \
-               200 processes and 10,000 emulated ones",
+        long: "what the words of 5 to 1,000 gates cost one of them, over UDP and NATS, and the \
+               sums of 200 processes and 10,000 emulated ones",
         short: "5 gates, and 50 that are emulated, and sums of 1,000",
         steps: |_, skips| {
             let line = "test --locked -p evenkeel-app --all-features --test it -- --nocapture \
