@@ -59,6 +59,14 @@ impl Proof {
 }
 
 #[derive(Clone, Copy, Debug)]
+struct Question {
+    number: u64,
+    at: Nanos,
+    /// Whether it is asked of a host that tells the sum of many words.
+    is_of_sum: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
 struct Proven {
     incarnation: u64,
     /// When it last went back from another life to a former one.
@@ -70,8 +78,8 @@ struct Proven {
 /// One gate's doubts, and what it owes others. See the [module](self).
 #[derive(Clone, Debug, Default)]
 pub struct Challenges {
-    /// What was asked of whom, and when.
-    open: BTreeMap<HostId, (u64, Nanos)>,
+    /// What was asked of whom.
+    open: BTreeMap<HostId, Question>,
     /// What others asked, and when.
     owed: BTreeMap<Entry, Nanos>,
     proven: BTreeMap<HostId, Proven>,
@@ -87,6 +95,28 @@ impl Challenges {
         incarnation: u64,
         draw: impl FnOnce() -> Option<u64>,
     ) {
+        self.ask(now, (host, incarnation), false, draw);
+    }
+
+    /// The same of a gate that tells the sum of many words: it takes the place of another question
+    /// where too many are open, since by the few that tell sums this one hears all.
+    pub fn doubt_sum(
+        &mut self,
+        now: Nanos,
+        host: HostId,
+        incarnation: u64,
+        draw: impl FnOnce() -> Option<u64>,
+    ) {
+        self.ask(now, (host, incarnation), true, draw);
+    }
+
+    fn ask(
+        &mut self,
+        now: Nanos,
+        (host, incarnation): (HostId, u64),
+        is_of_sum: bool,
+        draw: impl FnOnce() -> Option<u64>,
+    ) {
         self.lapse(now);
         let proven = self.proven.get(&host);
         let is_settled = self.has_proven(now, host, incarnation)
@@ -94,8 +124,17 @@ impl Challenges {
                 let was_back = proven.back.is_some_and(|at| now.since(at) < PROVEN_FOR);
                 incarnation < proven.incarnation && was_back
             });
-        if !is_settled && !self.open.contains_key(&host) && self.open.len() < ASKS_MAX {
-            self.open.extend(draw().map(|number| (host, (number, now))));
+        if is_settled || self.open.contains_key(&host) {
+            return;
+        }
+        if is_of_sum && self.open.len() == ASKS_MAX {
+            let other = self.open.iter().find(|(_, question)| !question.is_of_sum);
+            let other = other.map(|(host, _)| *host);
+            other.map(|host| self.open.remove(&host));
+        }
+        if self.open.len() < ASKS_MAX {
+            let question = |number| (host, Question { number, at: now, is_of_sum });
+            self.open.extend(draw().map(question));
         }
     }
 
@@ -111,8 +150,8 @@ impl Challenges {
         for (_, number) in proof.asks.iter().filter(|(asked, _)| *asked == own) {
             self.owe(now, (host, *number));
         }
-        let Some((number, _)) = self.open.get(&host) else { return false };
-        let is_proven = proof.answers.contains(&(own, *number));
+        let Some(question) = self.open.get(&host) else { return false };
+        let is_proven = proof.answers.contains(&(own, question.number));
         if is_proven {
             self.open.remove(&host);
             let before = self.proven.get(&host);
@@ -127,7 +166,7 @@ impl Challenges {
     /// What the next word carries.
     pub fn proof(&mut self, now: Nanos) -> Proof {
         self.lapse(now);
-        let asks = self.open.iter().map(|(host, (number, _))| (*host, *number)).collect();
+        let asks = self.open.iter().map(|(host, question)| (*host, question.number)).collect();
         Proof { asks, answers: self.owed.keys().copied().collect() }
     }
 
@@ -161,7 +200,7 @@ impl Challenges {
     }
 
     fn lapse(&mut self, now: Nanos) {
-        self.open.retain(|_, (_, at)| now.since(*at) < OPEN_FOR);
+        self.open.retain(|_, question| now.since(question.at) < OPEN_FOR);
         self.owed.retain(|_, at| now.since(*at) < OPEN_FOR);
     }
 }

@@ -303,6 +303,10 @@ impl Member {
     pub fn decide(&mut self, own: Summary) -> Outcome {
         if own.period <= self.period {
             self.peers.restart();
+            if self.hears_sums() {
+                // Terms are counted by periods: those of before would be later than any to come.
+                self.peers.forget();
+            }
         }
         self.period = own.period;
         self.decisions += 1;

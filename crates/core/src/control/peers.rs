@@ -174,6 +174,13 @@ impl Peers {
         self.lives.retain(|host| self.members.contains(&host));
     }
 
+    /// Forgets what was heard, and in which lives.
+    pub(super) fn forget(&mut self) {
+        self.latest.clear();
+        self.count();
+        self.lives.retain(|_| false);
+    }
+
     /// From now on silence counts so.
     pub(super) fn set_patience(&mut self, patience: Patience) {
         assert!(patience.kept <= patience.forgotten, "{patience:?}");

@@ -18,6 +18,7 @@ use evenkeel_core::control::peers::{Known, Refusal};
 use evenkeel_core::control::summary::{FlowSummary, HostId, PART_FLOWS_MAX, PARTS_MAX, Summary};
 use evenkeel_core::control::sums::{Shard, Sum};
 use evenkeel_core::time::{Nanos, Span};
+use evenkeel_wire::exchange::recording::Event;
 use evenkeel_wire::exchange::roster::RosterDatagram;
 use evenkeel_wire::exchange::{Datagram, Speaker, Terms};
 
@@ -214,11 +215,26 @@ impl Seat {
         pace::decide_after(self.member.period(), self.window)
     }
 
-    /// The sum that this gate tells counts for it too: a server does not send it back.
-    pub(super) fn take_sum(&mut self, collector: Speaker, sum: &Sum) {
-        for word in &sum.words {
-            let _ = self.take(word.period, collector, word.clone());
-        }
+    /// The sum that this gate tells counts for it too: a server does not send it back. What it says
+    /// to the others; and to `record` what this gate decides by, before it does.
+    pub(super) fn take_sum(
+        &mut self,
+        device: DeviceId,
+        collector: Speaker,
+        words: Vec<Summary>,
+        mut record: impl FnMut(Event),
+    ) -> Vec<Datagram> {
+        let terms = self.terms();
+        let tell = |summary: Summary| {
+            let (period, collector) = (summary.period, Some(collector));
+            let datagram = Datagram { device, terms, summary, collector, ..Datagram::default() };
+            if self.decides_by(period, &datagram) {
+                record(Event::Heard { period, datagram: datagram.clone() });
+            }
+            let _ = self.take(period, datagram.speaker(), datagram.summary.clone());
+            datagram
+        };
+        words.into_iter().map(tell).collect()
     }
 
     /// A part of a roster came in; whether it says something new of this gate.
@@ -278,6 +294,10 @@ impl Seat {
                 }
                 None => {}
             }
+        }
+        if self.sums.as_ref().is_some_and(|sums| sums.is_starting(common_ns / period.0)) {
+            // Others would follow what it decides by itself alone.
+            self.told = None;
         }
         let decide_at = self.decide_after(period);
         if self.told.is_some() && passed < decide_at {

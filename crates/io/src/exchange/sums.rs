@@ -16,12 +16,18 @@ use evenkeel_core::time::Span;
 use evenkeel_wire::exchange::Speaker;
 use evenkeel_wire::exchange::roster::RosterDatagram;
 
+/// For so many periods nobody begins to collect where no sum is heard at all: until the client has
+/// noticed that its server does not answer.
+const QUIET_FOR: u32 = 30;
+
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Sums {
     own: HostId,
     hearing: Hearing,
     summing: Summing,
+    /// Periods in a row without any sum.
+    quiet_for: u32,
     /// How many gates are in its shard, as far as it knows.
     in_shard: u32,
     /// The term and period of the last roster of the own shard.
@@ -38,6 +44,7 @@ impl Sums {
             own,
             hearing: Hearing::default(),
             summing: Summing::new(own),
+            quiet_for: 0,
             in_shard: 0,
             roster: (0, 0),
             is_counted: false,
@@ -74,6 +81,11 @@ impl Sums {
         self.hearing.hosts(period)
     }
 
+    /// Whether it does not hear yet what it could decide by.
+    pub(super) fn is_starting(&self, period: u64) -> bool {
+        self.hearing.is_starting(period)
+    }
+
     /// Whether the words of all gates are to be heard.
     pub(super) fn hear_all(&self) -> bool {
         self.hearing.hears_all()
@@ -87,13 +99,23 @@ impl Sums {
     /// The period of this number has ended, in which so many gates were heard by words, this one
     /// among them.
     pub(super) fn end_period(&mut self, period: u64, by_words: u32) {
-        let by_sums = self.gates(period);
-        if by_sums > 0 {
-            self.in_shard = by_sums / SHARDS;
-        } else if !self.are_heard() {
-            self.in_shard = if self.hear_all() { by_words / SHARDS } else { by_words };
+        if self.are_heard() && self.gates(period) == 0 && self.quiet_for < QUIET_FOR {
+            // Not one of eight gates is heard: the server rather stands still.
+            self.quiet_for += 1;
+            return self.stop();
+        }
+        if self.gates(period) > 0 {
+            self.quiet_for = 0;
         }
         self.hearing.end_period(period, by_words);
+        self.in_shard = match self.hearing.in_shard(period) {
+            Some((hosts, true)) => hosts,
+            // Some shards tell first, and their collectors have not heard all.
+            Some((hosts, false)) => hosts.max(self.in_shard),
+            None if self.are_heard() => self.in_shard,
+            None if self.hear_all() => by_words / SHARDS,
+            None => by_words,
+        };
         self.summing.expect(self.in_shard);
         if self.is_large() {
             self.summing.end_period(period);
@@ -106,6 +128,12 @@ impl Sums {
     /// A period has ended in which the server was away: that the others are silent says nothing of
     /// them, and what this gate adds up nobody hears.
     pub(super) fn skip_period(&mut self) {
+        self.stop();
+        // Who is connected again knows that the server goes.
+        self.quiet_for = QUIET_FOR;
+    }
+
+    fn stop(&mut self) {
         self.summing = Summing::new(self.own);
         self.due = None;
     }
@@ -114,7 +142,7 @@ impl Sums {
     pub(super) fn count_anew(&mut self) {
         self.hearing.count_anew();
         self.roster = (0, 0);
-        self.skip_period();
+        self.stop();
     }
 
     /// The time within a period at which its sum is to be told; none if it is told, or others do.
@@ -279,9 +307,43 @@ mod tests {
         assert!(sums.are_heard() && !sums.collects());
         // Its shard falls silent: it waits as is its turn among a hundred.
         let begins = (NOW + 520..NOW + 560).position(|period| {
+            let own = sums.shard();
+            for shard in Shard::all().filter(|shard| *shard != own) {
+                sums.hear_sum(&sum(shard, NOW - 100, period));
+            }
             sums.end_period(period, 1);
             sums.collects()
         });
         assert!((3..=16).contains(&begins.expect("it begins")));
+    }
+
+    /// Eight hundred gates whose connections come back one after the other: in each shard few begin
+    /// to collect, though the first sums are of a few gates.
+    #[test]
+    fn few_collect_where_connections_come_back_one_after_the_other() {
+        let all: Vec<HostId> = (1..=800).map(HostId).collect();
+        let mut gates: Vec<Sums> = all.iter().map(|gate| Sums::new(*gate)).collect();
+        for sums in &mut gates {
+            hear(sums, NOW..NOW + 9);
+            sums.skip_period();
+        }
+        let mut most = 0;
+        for period in NOW + 100..NOW + 160 {
+            let is_back = |gate: HostId| NOW + 100 + u64::from(gate.0 % 25) <= period;
+            let told: Vec<Summary> =
+                gates.iter_mut().filter_map(Sums::take).flat_map(|sum| sum.words).collect();
+            for sums in gates.iter_mut().filter(|sums| is_back(sums.own)) {
+                told.iter().for_each(|sum| sums.hear_sum(sum));
+                sums.end_period(period, 1);
+                for host in all.iter().copied().filter(|host| is_back(*host)) {
+                    let word = Summary { host, incarnation: 1, period, ..Summary::default() };
+                    let _ = sums.hear_word(period, &word);
+                }
+            }
+            most = most.max(gates.iter().filter(|sums| sums.collects()).count());
+        }
+        assert!(most <= 40, "{most} collected at once");
+        assert_eq!(gates.iter().filter(|sums| sums.collects()).count(), 8);
+        assert!(gates.iter().all(|sums| sums.are_heard() && sums.gates(NOW + 160) == 800));
     }
 }

@@ -333,8 +333,11 @@ impl Exchange {
                 match seat.due(common_ns) {
                     Due::Nothing { for_ns } => break wait_ns = wait_ns.min(for_ns),
                     Due::Sum(sum) => {
-                        seat.take_sum(collector, &sum);
-                        sums.push((*device, sum));
+                        let recorder = &mut self.recorder;
+                        let datagrams = seat.take_sum(*device, collector, sum.words, |event| {
+                            recorder.iter_mut().for_each(|recorder| recorder.note(&event));
+                        });
+                        sums.push((datagrams, sum.roster));
                     }
                     Due::Close { number } if !seat.together.is_together() => {
                         has_turned = true;
@@ -381,8 +384,8 @@ impl Exchange {
         if has_turned {
             self.follow();
         }
-        for (device, sum) in sums {
-            self.tell_sum(device, sum);
+        for (datagrams, roster) in sums {
+            self.tell_sum(datagrams, roster);
         }
         for (backend, period) in presence {
             self.tell_summary(&backend, Summary { period, ..Summary::default() });
@@ -639,7 +642,11 @@ impl Exchange {
                 self.challenges.heard(now, host, incarnation);
             }
         } else if word.is_doubtful(outcome, from) {
-            self.challenges.doubt(now, host, incarnation, drawn);
+            if word.is_sum() {
+                self.challenges.doubt_sum(now, host, incarnation, drawn);
+            } else {
+                self.challenges.doubt(now, host, incarnation, drawn);
+            }
         }
         let Some(peer) = self.peers.get_mut(&host) else { return };
         peer.heard(now, skew, outcome);

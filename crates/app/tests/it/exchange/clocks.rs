@@ -10,7 +10,7 @@ use std::process::Command;
 use super::words::Relay;
 use super::*;
 
-const HOUR_S: i64 = 3_600;
+pub(super) const HOUR_S: i64 = 3_600;
 
 const LIBRARY: &str = r#"
 #define _GNU_SOURCE
@@ -33,13 +33,13 @@ int clock_gettime(clockid_t clock, struct timespec *time) {
 "#;
 
 /// The time of day of one gate.
-struct Clock {
+pub(super) struct Clock {
     library: PathBuf,
     ahead: PathBuf,
 }
 
 impl Clock {
-    fn new(scratch: &Scratch, ahead_s: i64) -> Self {
+    pub(super) fn new(scratch: &Scratch, ahead_s: i64) -> Self {
         let (source, library) = (scratch.join("clock.c"), scratch.join("clock.so"));
         std::fs::write(&source, LIBRARY).expect("write the library");
         let built = Command::new("cc")
@@ -61,7 +61,7 @@ impl Clock {
         std::fs::rename(&fresh, &self.ahead).expect("put it in place");
     }
 
-    fn start(&self, scratch: &Scratch, policy: &str) -> Gate {
+    pub(super) fn start(&self, scratch: &Scratch, policy: &str) -> Gate {
         let variable = |name, path: &PathBuf| format!("{name}={}", path.display());
         let variables =
             [variable("LD_PRELOAD", &self.library), variable("CLOCK_AHEAD", &self.ahead)];

@@ -9,6 +9,7 @@ use super::words::tagged;
 use super::*;
 use crate::harness::free_port;
 use crate::harness::process::Process;
+use crate::harness::storage;
 
 /// Debian's server on a port of its own.
 pub(super) struct Server {
@@ -172,15 +173,21 @@ fn totals_over_gates_are_kept_while_their_server_is_away() {
     });
 }
 
+/// A gate that is connected to its server, and alone there.
+fn one_gate(scratch: &Scratch) -> (storage::Server, Server, Gate) {
+    let (pipe, uri) = pipe(scratch);
+    let server = Server::start(scratch, free_port());
+    let meeting = meeting("gate-1", server.port);
+    let gate = Gate::start(scratch, &policy_meeting(scratch, &uri, &meeting, ""));
+    wait_for_connection(&gate, true);
+    (pipe, server, gate)
+}
+
 #[test]
 fn what_strangers_publish_is_refused_and_counted() {
     needs!("nbdkit", "nats-server");
     let scratch = Scratch::new();
-    let (_pipe, uri) = pipe(&scratch);
-    let port = free_port();
-    let server = Server::start(&scratch, port);
-    let gate = Gate::start(&scratch, &policy_meeting(&scratch, &uri, &meeting("gate-1", port), ""));
-    wait_for_connection(&gate, true);
+    let (_pipe, server, gate) = one_gate(&scratch);
     let summary = Summary { host: HostId::named("gate-2"), period: 1, ..Summary::default() };
     let mut body = Vec::new();
     let terms = Terms::new(Method::Slack, Span::from_millis(200));
@@ -208,11 +215,7 @@ fn what_strangers_publish_is_refused_and_counted() {
 fn a_gate_of_an_older_version_is_named() {
     needs!("nbdkit", "nats-server");
     let scratch = Scratch::new();
-    let (_pipe, uri) = pipe(&scratch);
-    let port = free_port();
-    let server = Server::start(&scratch, port);
-    let gate = Gate::start(&scratch, &policy_meeting(&scratch, &uri, &meeting("gate-1", port), ""));
-    wait_for_connection(&gate, true);
+    let (_pipe, server, gate) = one_gate(&scratch);
     let summary = Summary { host: HostId::named("gate-2"), period: 1, ..Summary::default() };
     let mut body = Vec::new();
     encode(&Datagram { summary, ..Datagram::default() }, &mut body);
@@ -225,4 +228,40 @@ fn a_gate_of_an_older_version_is_named() {
     });
     let expected = "\"gate-2\": it speaks version 3 of the exchange, this gate 4: upgrade all";
     assert_eq!(said, expected);
+}
+
+/// The gate that leads the search for the depth starts anew: the others keep what was found.
+#[test]
+fn the_depth_that_was_found_outlives_the_gate_that_leads() {
+    needs!("nbdkit", "nats-server");
+    let scratches = [Scratch::new(), Scratch::new(), Scratch::new()];
+    let (_pipe, uri) = pipe_of(&scratches[0], 20_000);
+    let port = free_port();
+    let _server = Server::start(&scratches[0], port);
+    let mut names = ["gate-1", "gate-2", "gate-3"];
+    names.sort_by_key(|name| HostId::named(name));
+    let start = |(name, scratch): (&&str, &Scratch)| {
+        let meeting = meeting(name, port);
+        Gate::start(scratch, &policy_by_share(scratch, &uri, &meeting, "control = \"shares\"\n"))
+    };
+    let mut gates: Vec<Gate> = names.iter().zip(&scratches).map(start).collect();
+    gates.iter().for_each(|gate| wait_for_gates(gate, 3));
+    let depth = |gate: &Gate| {
+        gate.status()["exchange"]["devices"][0]["slots_all"].as_u64().expect("a depth")
+    };
+    std::thread::scope(|scope| {
+        for scratch in &scratches {
+            scope.spawn(|| bench_of(scratch, "wide", "--depth 64 --runtime 9s"));
+        }
+        wait_for("a depth to be found", || (depth(&gates[1]) > 8).then_some(()));
+    });
+    let found = depth(&gates[1]);
+    gates[0].kill_and_restart();
+    let mut least = found;
+    for _ in 0..30 {
+        least = least.min(depth(&gates[1]));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    wait_for_gates(&gates[0], 3);
+    assert!(2 * least >= found, "from {found} to {least}");
 }

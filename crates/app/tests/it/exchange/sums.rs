@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use evenkeel_core::control::sums::{Shard, Sum, Summing};
 use evenkeel_wire::exchange::roster::{self, RosterDatagram};
 
+use super::clocks::{Clock, HOUR_S};
 use super::words::{Ending, now_ms, tagged, words_of_a_period};
 use super::*;
 use crate::harness::free_port;
@@ -134,7 +135,7 @@ fn wait_for_sums(gates: &[&Gate], count: u64) {
 /// Nine real gates, two of them in the first shard and one in each other, among 130 emulated ones.
 #[test]
 fn many_gates_hear_sums_divide_by_them_and_hear_words_again_when_few_are_left() {
-    needs!("nbdkit", "nats-server");
+    needs!("nbdkit", "nats-server", "cc");
     let first = Shard::all().next().expect("there are eight");
     let more = Shard::all().skip(1).flat_map(|shard| names_in(shard, "gate-", 1));
     let names: Vec<String> = names_in(first, "gate-", 2).into_iter().chain(more).collect();
@@ -159,6 +160,16 @@ fn many_gates_hear_sums_divide_by_them_and_hear_words_again_when_few_are_left() 
         assert!(shown.contains(expected), "{shown}");
         // More than three quarters of what so many gates try to have at the device at once.
         assert_shares_hold(&scratches[2..5], 4_000.0, 128);
+        // A gate whose clock is an hour ahead hears the site, which counts it.
+        let late = Scratch::new();
+        let meeting = nats::meeting("late", port);
+        let policy = policy_by_share(&late, &uri, &meeting, "control = \"shares\"\n");
+        let ahead = Clock::new(&late, HOUR_S).start(&late, &policy);
+        let count = |gate: &Gate| sums(gate).map(|(gates, _)| gates);
+        wait_for("the one that is ahead", || {
+            [&ahead, &gates[0]].iter().all(|gate| count(gate) == Some(140)).then_some(())
+        });
+        drop(ahead);
         // Who adds up the words of the first shard dies, and the other one of it takes over.
         let collects = |gate: &Gate| sums(gate).is_some_and(|(_, collects)| collects);
         let dies = usize::from(!collects(&gates[0]));

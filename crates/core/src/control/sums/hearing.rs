@@ -3,9 +3,9 @@
 //! ```text
 //!             4 periods                64 hosts            sums of most, three periods in a row
 //!   starts  ------------> small  --------------------> large --------------------------> sums
-//!     |                     ^                            | ^                               |
-//!     |   16 in its shard   +----------------------------+-|-------------------------------+
-//!     +----------------------------------------------------+  fewer than 32 for 50 periods
+//!    | ^                                                 ^                                 |
+//!    | +------------------------------------------------ | --------------------------------+
+//!    +------------- 16 in its shard ---------------------+    fewer than 32 for 50 periods
 //! ```
 //!
 //! Every host decides that for itself: words go out in any state, and sums as soon as a site is
@@ -32,8 +32,11 @@ const MOST_FOR: u32 = 3;
 /// So many periods a site has to be small.
 const SMALL_FOR: u32 = 50;
 
-/// So many periods a host that starts hears its own shard alone.
+/// So many periods a host that starts hears its own shard alone, ..
 const START_FOR: u32 = 4;
+
+/// .. and so many where that shard is as large as that of a large site, but sums do not come.
+const SHARD_FOR: u32 = 25;
 
 /// A sum counts for so many periods.
 const FRESH_FOR: u64 = 5;
@@ -52,8 +55,10 @@ pub struct Hearing {
     is_large: bool,
     hears_sums: bool,
     sums: [Last; SHARDS as usize],
-    /// Periods since it started, as far as they count.
+    /// Periods since it started.
     periods: u32,
+    /// Whether all words are heard as long as no sums are.
+    hears_all: bool,
     /// Periods in a row with sums of most, or with few hosts.
     most_for: u32,
     small_for: u32,
@@ -72,7 +77,13 @@ impl Hearing {
 
     /// Whether the words of all shards are to be heard, and not of its own alone.
     pub fn hears_all(&self) -> bool {
-        !self.hears_sums && self.periods > START_FOR
+        !self.hears_sums && self.hears_all
+    }
+
+    /// Whether this host does not hear yet what it could decide by.
+    pub fn is_starting(&self, period: u64) -> bool {
+        let hears = self.hears_sums || self.hears_all;
+        !hears && (self.periods <= START_FOR || self.hosts(period) > 0)
     }
 
     /// A sum came in, of this term and so many hosts; whether it is news.
@@ -97,24 +108,34 @@ impl Hearing {
         fresh.map(|last| last.hosts).fold(0, u32::saturating_add)
     }
 
+    /// How many hosts a shard has, by the sums that came in lately, and whether those are of all
+    /// shards; none if there were none.
+    pub fn in_shard(&self, period: u64) -> Option<(u32, bool)> {
+        let is_fresh = |last: &&Last| period.saturating_sub(last.period) <= FRESH_FOR;
+        let told = u32::try_from(self.sums.iter().filter(is_fresh).count()).unwrap_or(SHARDS);
+        (told > 0).then(|| (self.hosts(period) / told, told == SHARDS))
+    }
+
     /// The period of this number has ended, in which so many hosts spoke to this one, itself among
     /// them. Periods in which it is cut off from all others do not count.
     pub fn end_period(&mut self, period: u64, by_words: u32) {
         let by_sums = self.hosts(period);
         let hosts = by_words.max(by_sums);
         self.small_for = if hosts < WORDS_BELOW { self.small_for.saturating_add(1) } else { 0 };
-        let is_starting = !self.is_large && !self.hears_all();
-        if hosts >= SUMS_FROM || by_sums >= WORDS_BELOW || (is_starting && by_words >= IN_SHARD) {
+        self.periods = self.periods.saturating_add(1);
+        let is_shard_large = !self.hears_all && by_words >= IN_SHARD;
+        if hosts >= SUMS_FROM || by_sums >= WORDS_BELOW || is_shard_large {
             self.is_large = true;
         } else if self.small_for >= SMALL_FOR {
-            (self.is_large, self.hears_sums) = (false, false);
-            self.periods = START_FOR + 1;
+            // As after a start: what it can hear may be a part of a large site.
+            (self.is_large, self.hears_sums, self.hears_all) = (false, false, false);
+            (self.periods, self.small_for) = (0, 0);
         }
-        // A large site that starts is heard by its sums, once there are any.
-        if !self.is_large || self.periods > START_FOR {
-            self.periods = self.periods.saturating_add(1);
-        }
-        let wanted = u64::from(by_words.max(WORDS_BELOW)) * MOST_PERCENT;
+        let shard_for = if self.is_large { SHARD_FOR } else { START_FOR };
+        self.hears_all |= self.periods > shard_for;
+        // A shard alone does not say how many there are in all.
+        let least = if self.hears_all { WORDS_BELOW } else { SUMS_FROM };
+        let wanted = u64::from(by_words.max(least)) * MOST_PERCENT;
         let is_most = u64::from(by_sums) * 100 >= wanted;
         self.most_for = if is_most { self.most_for.saturating_add(1) } else { 0 };
         self.hears_sums |= self.is_large && self.most_for >= MOST_FOR;
@@ -158,7 +179,9 @@ mod tests {
         // Nothing of it depends on words any more, and a shard may be silent.
         assert_eq!(run(&mut hearing, 94..200, (1, 40)).last(), Some(&(true, true)));
         assert_eq!(run(&mut hearing, 200..249, (1, 24)).last(), Some(&(true, true)));
-        assert_eq!(run(&mut hearing, 249..260, (1, 24)).last(), Some(&(false, false)));
+        assert_eq!(run(&mut hearing, 249..250, (1, 24)).last(), Some(&(false, false)));
+        assert!(!hearing.hears_all(), "it starts anew");
+        assert_eq!(run(&mut hearing, 250..256, (2, 24)).last(), Some(&(false, false)));
         assert!(hearing.hears_all());
     }
 
@@ -180,6 +203,31 @@ mod tests {
     }
 
     #[test]
+    fn a_shard_that_is_as_large_as_that_of_a_large_site_is_not_all_there_is() {
+        let mut hearing = Hearing::default();
+        assert!(hearing.is_starting(0));
+        // 24 of 60 are in its shard, and nobody else finds the site large.
+        assert_eq!(run(&mut hearing, 1..26, (24, 24)).last(), Some(&(true, false)));
+        assert!(hearing.is_starting(26) && !hearing.hears_all());
+        run(&mut hearing, 26..27, (24, 24));
+        assert!(hearing.hears_all() && !hearing.is_starting(27));
+    }
+
+    #[test]
+    fn who_starts_decides_nothing_before_it_hears_what_there_is() {
+        let mut hearing = Hearing::default();
+        for (period, is_starting) in [(1, true), (2, true), (3, true), (4, true), (5, false)] {
+            run(&mut hearing, period..period + 1, (1, 0));
+            assert_eq!(hearing.is_starting(period), is_starting, "{period}");
+        }
+        let mut hearing = Hearing::default();
+        run(&mut hearing, 1..3, (1_250, 9_000));
+        assert!(hearing.is_starting(2), "it could lead all others");
+        run(&mut hearing, 3..4, (1_250, 9_000));
+        assert!(hearing.hears_sums() && !hearing.is_starting(3));
+    }
+
+    #[test]
     fn an_outage_of_some_seconds_changes_nothing() {
         let mut hearing = Hearing::default();
         run(&mut hearing, 1..20, (900, 900));
@@ -190,8 +238,9 @@ mod tests {
     #[test]
     fn a_site_that_has_shrunk_is_added_up_as_long_as_anybody_hears_sums() {
         let mut hearing = Hearing::default();
-        run(&mut hearing, 1..9, (6, 48));
-        assert_eq!(run(&mut hearing, 9..15, (50, 48)).last(), Some(&(true, true)));
+        run(&mut hearing, 1..27, (5, 40));
+        assert!(hearing.hears_all(), "they are too few for a large site");
+        assert_eq!(run(&mut hearing, 27..31, (41, 40)).last(), Some(&(true, true)));
     }
 
     #[test]

@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use evenkeel_core::control::challenge::Proof;
-use evenkeel_core::control::name::DeviceId;
 use evenkeel_core::control::summary::HostId;
-use evenkeel_core::control::sums::{Shard, Sum};
+use evenkeel_core::control::sums::Shard;
 use evenkeel_core::time::Nanos;
 use evenkeel_wire::exchange::recording::Event;
 use evenkeel_wire::exchange::roster::RosterDatagram;
@@ -73,28 +72,22 @@ impl Exchange {
     }
 
     /// Tells all gates what this one has added up, and those of its shard who is in it.
-    pub(super) fn tell_sum(&mut self, device: DeviceId, sum: Sum) {
+    pub(super) fn tell_sum(&mut self, mut datagrams: Vec<Datagram>, roster: Vec<HostId>) {
         let (now, collector) = (self.clock.now(), (self.own, self.incarnation.number()));
         let proof = self.challenges.proof(now);
+        let Some(first) = datagrams.first_mut() else { return };
+        let device = first.device;
+        let (period, term) = (first.summary.period, first.summary.incarnation);
         let Some(seat) = self.seats.get_mut(&device) else { return };
-        let (terms, Some(first)) = (seat.terms(), sum.words.first()) else { return };
-        let (period, term) = (first.period, first.incarnation);
-        let (mut cost, mut told) = (seat.together.next_summed(now), seat.compared.next_summed());
-        let mut bodies = Vec::new();
-        for summary in sum.words {
-            let collector = Some(collector);
-            let mut datagram =
-                Datagram { device, terms, summary, collector, ..Datagram::default() };
-            let is_decided_by = seat.decides_by(period, &datagram);
-            if let Some(recorder) = self.recorder.as_mut().filter(|_| is_decided_by) {
-                recorder.note(&Event::Heard { period, datagram: datagram.clone() });
-            }
-            (datagram.cost, datagram.told) = (cost.take(), told.take());
+        first.cost = seat.together.next_summed(now);
+        first.told = seat.compared.next_summed();
+        let body = |datagram| {
             let mut body = Vec::new();
-            wire::encode(&datagram, &mut body);
-            bodies.push(body);
-        }
-        let (first, last, gates) = (HostId(0), HostId(u32::MAX), sum.roster);
+            wire::encode(datagram, &mut body);
+            body
+        };
+        let bodies: Vec<Vec<u8>> = datagrams.iter().map(body).collect();
+        let (first, last, gates) = (HostId(0), HostId(u32::MAX), roster);
         let roster = RosterDatagram { device, collector, period, term, first, last, gates };
         let parts = roster.into_parts();
         let mut proof = Some(&proof);
@@ -128,12 +121,9 @@ impl Exchange {
     }
 
     /// Gates that hear sums hear no word of another shard: a question to one of these goes to the
-    /// collector of its shard, too.
+    /// collector of its shard, too. So does one of a gate that hears words yet, or always.
     pub(super) fn ask_elsewhere(&self, topic: Topic, word: Option<&Vec<u8>>, proof: &Proof) {
         let (Topic::Words(device, own), Some(word)) = (topic, word) else { return };
-        if !self.seats.get(&device).is_some_and(Seat::hears_sums) {
-            return;
-        }
         let asked: BTreeSet<Shard> = proof.asks.iter().map(|(host, _)| Shard::of(*host)).collect();
         for shard in asked.into_iter().filter(|shard| *shard != own) {
             self.transport.publish(word, Topic::Words(device, shard));
