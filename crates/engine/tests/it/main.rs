@@ -11,6 +11,7 @@ mod explain;
 mod golden;
 mod late;
 mod matching;
+mod mix;
 mod properties;
 mod room;
 mod service;

@@ -333,7 +333,9 @@ mod tests {
             let told: Vec<Summary> =
                 gates.iter_mut().filter_map(Sums::take).flat_map(|sum| sum.words).collect();
             for sums in gates.iter_mut().filter(|sums| is_back(sums.own)) {
-                told.iter().for_each(|sum| sums.hear_sum(sum));
+                for sum in &told {
+                    sums.hear_sum(sum);
+                }
                 sums.end_period(period, 1);
                 for host in all.iter().copied().filter(|host| is_back(*host)) {
                     let word = Summary { host, incarnation: 1, period, ..Summary::default() };

@@ -335,7 +335,9 @@ impl Exchange {
                     Due::Sum(sum) => {
                         let recorder = &mut self.recorder;
                         let datagrams = seat.take_sum(*device, collector, sum.words, |event| {
-                            recorder.iter_mut().for_each(|recorder| recorder.note(&event));
+                            if let Some(recorder) = recorder {
+                                recorder.note(&event);
+                            }
                         });
                         sums.push((datagrams, sum.roster));
                     }
@@ -367,6 +369,22 @@ impl Exchange {
                 }
             }
         }
+        wait_ns = wait_ns.min(self.run_groups(common_ns));
+        if has_turned {
+            self.follow();
+        }
+        for (datagrams, roster) in sums {
+            self.tell_sum(datagrams, roster);
+        }
+        for (backend, period) in presence {
+            self.tell_summary(&backend, Summary { period, ..Summary::default() });
+        }
+        Duration::from_nanos(wait_ns.min(self.depart()))
+    }
+
+    /// The same for groups, in nanoseconds.
+    fn run_groups(&mut self, common_ns: u64) -> u64 {
+        let mut wait_ns = u64::MAX;
         for (group, seat) in &mut self.groups {
             match seat.due(common_ns) {
                 Err(for_ns) => wait_ns = wait_ns.min(for_ns),
@@ -381,16 +399,7 @@ impl Exchange {
                 }
             }
         }
-        if has_turned {
-            self.follow();
-        }
-        for (datagrams, roster) in sums {
-            self.tell_sum(datagrams, roster);
-        }
-        for (backend, period) in presence {
-            self.tell_summary(&backend, Summary { period, ..Summary::default() });
-        }
-        Duration::from_nanos(wait_ns.min(self.depart()))
+        wait_ns
     }
 
     /// Looks at the clocks. Who counts periods anew begins a new life.

@@ -245,7 +245,9 @@ fn the_depth_that_was_found_outlives_the_gate_that_leads() {
         Gate::start(scratch, &policy_by_share(scratch, &uri, &meeting, "control = \"shares\"\n"))
     };
     let mut gates: Vec<Gate> = names.iter().zip(&scratches).map(start).collect();
-    gates.iter().for_each(|gate| wait_for_gates(gate, 3));
+    for gate in &gates {
+        wait_for_gates(gate, 3);
+    }
     let depth = |gate: &Gate| {
         gate.status()["exchange"]["devices"][0]["slots_all"].as_u64().expect("a depth")
     };

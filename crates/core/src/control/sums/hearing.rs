@@ -49,7 +49,7 @@ struct Last {
     hosts: u32,
 }
 
-/// See the [module](self).
+/// What a host hears of the others, words or sums, as follows from what has come in.
 #[derive(Clone, Debug, Default)]
 pub struct Hearing {
     is_large: bool,

@@ -5,7 +5,7 @@ use super::super::peers::Refusal;
 use super::super::summary::{HostId, Summary};
 use super::{Collector, Election, Shard, Sum};
 
-/// See the [module](self).
+/// The election of a shard as one of its hosts sees it, and what this one collects.
 #[derive(Clone, Debug)]
 pub struct Summing {
     shard: Shard,

@@ -8,11 +8,15 @@
 //! What drifts slowly, such as the mix of requests, is in all three and cancels. Comparisons are
 //! weighted by how sure they are, and old ones fade.
 //!
+//! A mix that changes with the depth itself does not cancel: work is what requests cost, and where
+//! costs are wrong, one mix looks like more work than another. What of the ratio that could explain
+//! does not count, as a gain or as a loss.
+//!
 //! Where some tenants send now and then ([`sparse`](super::sparse)), what counts is *power*, the
 //! throughput divided by their mean time (Kleinrock, ICC 1979): a depth is worth it if throughput
 //! gains a greater part than their requests take longer.
 
-use super::rate::Rate;
+use super::rate::{Mix, Rate};
 use super::sparse::Times;
 
 /// What a comparison keeps of its weight when the next one comes.
@@ -24,6 +28,8 @@ const MISSING_MAX: u32 = 3;
 const SURE: f64 = 0.7;
 /// Of times that vary much, more are needed: a depth that is too large starves somebody.
 const SURE_OF_TIMES: f64 = 1.5;
+/// What one tenant's requests cost beside another's is known within this, as a logarithm.
+const COST_ERROR: f64 = 0.25;
 /// Times of sparse requests count once they are known within this, as a logarithm.
 const TIMES_ERROR_MAX: f64 = 0.7;
 
@@ -32,6 +38,8 @@ const TIMES_ERROR_MAX: f64 = 0.7;
 pub(super) struct Measure {
     /// Work per time.
     pub(super) rate: Rate,
+    /// Whose work it was.
+    pub(super) mix: Mix,
     /// What sparse requests took, if there were any.
     pub(super) times: Option<Times>,
 }
@@ -51,12 +59,14 @@ pub(super) struct Contrast {
 struct Mean {
     sum: f64,
     weight: f64,
+    /// By how much the mix was another.
+    mix: Mix,
 }
 
 impl Contrast {
     /// Another comparison.
-    pub(super) fn add(&mut self, windows: [Measure; 3]) {
-        self.rate.add(windows.map(|window| window.rate));
+    pub(super) fn add(&mut self, windows: &[Measure; 3]) {
+        self.rate.add(windows);
         if let [Some(before), Some(probe), Some(after)] = windows.map(|window| window.times) {
             let [tried, base] = &mut self.times;
             tried.fade(KEPT);
@@ -142,14 +152,23 @@ impl Contrast {
     }
 }
 
+/// What is left of a logarithm when so much of it is explained.
+fn toward_zero(log: f64, explained: f64) -> f64 {
+    (log.abs() - explained).max(0.0).copysign(log)
+}
+
 fn is_known(time: &Rate) -> bool {
     time.variance < TIMES_ERROR_MAX * TIMES_ERROR_MAX
 }
 
 impl Mean {
-    fn add(&mut self, [before, probe, after]: [Rate; 3]) {
+    fn add(&mut self, windows: &[Measure; 3]) {
+        let [before, probe, after] = windows.map(|window| window.rate);
         let log = probe.log - f64::midpoint(before.log, after.log);
         let weight = 1.0 / (probe.variance + (before.variance + after.variance) / 4.0);
+        let [mix_before, mix, mix_after] = windows.map(|window| window.mix);
+        let moved = mix.beside(&mix_before.and(&mix_after).times(0.5));
+        self.mix = self.mix.times(KEPT).and(&moved.times(weight));
         self.sum = KEPT * self.sum + weight * log;
         self.weight = KEPT * self.weight + weight;
     }
@@ -157,10 +176,13 @@ impl Mean {
     fn fade(&mut self, kept: f64) {
         self.sum *= kept;
         self.weight *= kept;
+        self.mix = self.mix.times(kept);
     }
 
+    /// The logarithm of the ratio, as far as the change of the mix does not explain it.
     fn log(&self) -> Option<f64> {
-        (self.weight > 0.0).then(|| self.sum / self.weight)
+        let explained = || COST_ERROR * self.mix.moved() / self.weight;
+        (self.weight > 0.0).then(|| toward_zero(self.sum / self.weight, explained()))
     }
 }
 
@@ -169,7 +191,7 @@ mod tests {
     use super::*;
 
     fn rate(log: f64, variance: f64) -> Measure {
-        Measure { rate: Rate { log, variance }, times: None }
+        Measure { rate: Rate { log, variance }, ..Measure::default() }
     }
 
     /// A window with ten sparse requests that took so long each.
@@ -183,14 +205,14 @@ mod tests {
         let mut contrast = Contrast::default();
         // Half the depth: a tenth less throughput, and sparse requests take half as long.
         let windows = [with_time(0.0, 0.2), with_time(-0.1, 0.1), with_time(0.0, 0.2)];
-        contrast.add(windows);
+        contrast.add(&windows);
         assert!(!contrast.is_above(0.0), "{contrast:?}: one comparison is no proof");
-        (0..5).for_each(|_| contrast.add(windows));
+        (0..5).for_each(|_| contrast.add(&windows));
         let power = std::f64::consts::LN_2 - 0.1;
         assert!((contrast.log().unwrap() - power).abs() < 1e-9 && contrast.is_above(0.0));
         assert!(contrast.rate_beside_time().is_some_and(|log| (log + 0.1).abs() < 1e-9));
         // They are gone: throughput alone counts again.
-        (0..3).for_each(|_| contrast.add([rate(0.0, 1e-4), rate(-0.1, 1e-4), rate(0.0, 1e-4)]));
+        (0..3).for_each(|_| contrast.add(&[rate(0.0, 1e-4), rate(-0.1, 1e-4), rate(0.0, 1e-4)]));
         assert!((contrast.log().unwrap() + 0.1).abs() < 1e-9, "{contrast:?}");
         assert!(contrast.is_below(0.0));
         assert_eq!(contrast.rate_beside_time(), None);
@@ -204,11 +226,11 @@ mod tests {
         };
         let twice = Measure { rate: Rate { log: 0.3, variance: 1e-4 }, ..few(1.0) };
         let mut contrast = Contrast::default();
-        contrast.add([few(0.1), twice, few(0.1)]);
+        contrast.add(&[few(0.1), twice, few(0.1)]);
         assert!(contrast.is_time_unknown() && contrast.log().is_none());
         assert!(!contrast.is_above(-9.0) && !contrast.is_below(9.0));
         assert_eq!(contrast.rate_log(), Some(0.3));
-        (0..100).for_each(|_| contrast.add([few(0.1), twice, few(0.1)]));
+        (0..100).for_each(|_| contrast.add(&[few(0.1), twice, few(0.1)]));
         assert!(contrast.is_below(0.0), "{contrast:?}");
     }
 
@@ -219,7 +241,7 @@ mod tests {
         let calm = with_time(0.0, 0.01);
         let mut contrast = Contrast::default();
         for n in 0..20 {
-            contrast.add([calm, if n % 4 == 0 { starved } else { calm }, calm]);
+            contrast.add(&[calm, if n % 4 == 0 { starved } else { calm }, calm]);
         }
         // 2 seconds for 7.5 requests, in the mean of four, beside 0.1 for 10.
         assert!(contrast.log().is_some_and(|log| log < -2.0), "{contrast:?}");
@@ -228,21 +250,41 @@ mod tests {
     #[test]
     fn what_drifts_cancels() {
         let mut contrast = Contrast::default();
-        contrast.add([rate(1.0, 1e-4), rate(1.3, 1e-4), rate(1.2, 1e-4)]);
+        contrast.add(&[rate(1.0, 1e-4), rate(1.3, 1e-4), rate(1.2, 1e-4)]);
         assert!((contrast.log().unwrap() - 0.2).abs() < 1e-12);
         assert!(contrast.is_above(0.19) && contrast.is_below(0.21));
         assert!(!contrast.is_above(0.195) && !contrast.is_below(0.205));
     }
 
     #[test]
+    fn what_wrong_costs_could_explain_where_the_mix_changes_is_no_gain() {
+        let mix = |part: f64| Mix::of(&[1.0 - part, part]);
+        let of = |log: f64, part: f64| Measure { mix: mix(part), ..rate(log, 1e-6) };
+        let ratio = |log: f64, part: f64| {
+            let mut contrast = Contrast::default();
+            (0..20).for_each(|_| contrast.add(&[of(0.0, 0.2), of(log, part), of(0.0, 0.2)]));
+            contrast.log().unwrap()
+        };
+        assert!((ratio(0.1, 0.2) - 0.1).abs() < 1e-9, "the mix is the same");
+        assert_eq!((ratio(0.05, 0.6), ratio(-0.05, 0.6)), (0.0, 0.0));
+        assert!((ratio(0.3, 0.6) - 0.2).abs() < 1e-9 && (ratio(-0.3, 0.6) + 0.2).abs() < 1e-9);
+        // Chance, that moves the mix to and fro, explains nothing.
+        let mut contrast = Contrast::default();
+        for part in [0.1, 0.3].repeat(200) {
+            contrast.add(&[of(0.0, 0.2), of(0.1, part), of(0.0, 0.2)]);
+        }
+        assert!((contrast.log().unwrap() - 0.1).abs() < 1e-3, "{contrast:?}");
+    }
+
+    #[test]
     fn sure_comparisons_count_for_more_and_many_are_surer() {
         let mut contrast = Contrast::default();
         assert!(!contrast.is_above(-9.0) && !contrast.is_below(9.0), "nothing is known");
-        contrast.add([rate(0.0, 0.0), rate(1.0, 1e-2), rate(0.0, 0.0)]);
-        contrast.add([rate(0.0, 0.0), rate(0.0, 1e-4), rate(0.0, 0.0)]);
+        contrast.add(&[rate(0.0, 0.0), rate(1.0, 1e-2), rate(0.0, 0.0)]);
+        contrast.add(&[rate(0.0, 0.0), rate(0.0, 1e-4), rate(0.0, 0.0)]);
         assert!(contrast.log().unwrap() < 0.011);
         let before = contrast.error();
-        contrast.add([rate(0.0, 0.0), rate(0.0, 1e-4), rate(0.0, 0.0)]);
+        contrast.add(&[rate(0.0, 0.0), rate(0.0, 1e-4), rate(0.0, 0.0)]);
         assert!(contrast.error() < before);
         contrast.fade();
         assert!(contrast.error() > before && contrast.log().unwrap() < 0.011);

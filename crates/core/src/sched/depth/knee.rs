@@ -27,13 +27,15 @@
 //! - **Tenants with little wait less.** Where some send now and then, half the depth is worth it if
 //!   their requests gain more time than throughput is lost ([`sparse`](super::sparse)): a disk, or
 //!   a host below, that prefers a long sequential read starves them inside the device, where no
-//!   order of the gate's helps.
+//!   order of the gate's helps. Their time alone is never a reason for more depth.
 //! - **The device changes**: a rate that has moved by more than chance makes old comparisons count
 //!   for little, and brings new ones soon.
 //!
 //! A gain is one of work per time, and work is what tickets cost, so that a mix of sizes counts the
 //! same at every depth. Costs that are far from what requests take mislead it: a device that passes
-//! the small ones first then looks quicker the more it has.
+//! the small ones first then looks quicker the more it has. And where tenants ask for little at a
+//! time, a great depth is for the others, so that the mix changes with the depth: what of a gain or
+//! loss an error of costs could explain then does not count ([`Contrast`]).
 //!
 //! Related: the two extremes of BBR (Cardwell et al., ACM Queue 2016), whose product of least
 //! latency and greatest rate is the knee of a device that serves a fixed number in parallel, but
@@ -289,7 +291,7 @@ impl Knee {
             self.stale -= 1;
             return self.open(now);
         }
-        self.window.add(now, ticket.cost);
+        self.window.add(now, ticket.tenant, ticket.cost);
         self.look(now);
     }
 
@@ -319,7 +321,7 @@ impl Knee {
             return;
         }
         let times = if has_sparse { self.sparse.times(now) } else { None };
-        let measure = Measure { rate, times };
+        let measure = Measure { rate, mix: self.window.mix(), times };
         if self.usage.is_filled(length) {
             self.take(now, measure);
         } else if let Some(asked) = self.usage.steady_peak(length) {
@@ -347,7 +349,7 @@ impl Knee {
             (Some((probe, tried, took)), Some(before)) => {
                 let windows = [before, tried, measure];
                 let widen = |one: Measure| Measure { rate: self.scatter.widen(one.rate), ..one };
-                self.contrasts[probe as usize].add(windows.map(widen));
+                self.contrasts[probe as usize].add(&windows.map(widen));
                 if let Some(base) = self.better_base() {
                     self.base = base;
                     return self.begin_anew(now);
@@ -435,7 +437,9 @@ impl Knee {
         let [double, half, below] = self.contrasts;
         // What may not be forgone on the way down is not forgone on the way up either.
         let is_needed = double.rate_is_above(-FORGONE_MAX);
-        if is_needed || double.is_above(WORTH) {
+        // A tenant that gets more than its share waits less, which is no merit of the device's.
+        let gains = double.rate_is_above(WORTH) && double.is_above(WORTH);
+        if is_needed || gains {
             let is_large = is_needed || double.log().is_some_and(|gain| gain > LARGE_GAIN);
             return Some(if is_large { doubled(self.base) } else { (self.base + 1).min(TOP) });
         }

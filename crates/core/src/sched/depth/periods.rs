@@ -94,7 +94,7 @@ impl PeriodicDepth {
         };
         let is_sure = rate.variance <= error * error || self.window.length >= longest;
         if self.window.completions >= COMPLETIONS_MIN && is_sure {
-            let measure = Measure { rate, times: None };
+            let measure = Measure { rate, ..Measure::default() };
             match asked {
                 None => self.knee.take(now, measure),
                 Some(asked) => self.knee.take_all(now, measure, asked),

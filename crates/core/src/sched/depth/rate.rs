@@ -10,6 +10,7 @@
 //! takes constant space.
 
 use crate::float::natural_log;
+use crate::id::TenantId;
 use crate::ticket::Cost;
 use crate::time::{Nanos, Span};
 
@@ -19,6 +20,14 @@ const BATCHES: usize = 32;
 const BATCHES_MIN: usize = 4;
 /// The least relative variance that is believed: a window is never surer than half a percent.
 pub(super) const VARIANCE_MIN: f64 = 2.5e-5;
+
+/// Tenants are told apart by their number modulo this.
+const PLACES: usize = 8;
+
+/// How the work of a window is divided among tenants, in parts of it; nothing where nobody says. Of
+/// two tenants in one place it is not seen that one does what the other did.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Mix([f64; PLACES]);
 
 /// The logarithm of work per time, and its variance.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -46,6 +55,7 @@ pub(super) struct Window {
     batch_began: Nanos,
     batch_completions: u32,
     batch_work: f64,
+    mix: Mix,
 }
 
 impl Window {
@@ -59,6 +69,7 @@ impl Window {
             batch_began: now,
             batch_completions: 0,
             batch_work: 0.0,
+            mix: Mix::default(),
         }
     }
 
@@ -67,11 +78,12 @@ impl Window {
         self.batches.clear();
         (self.began, self.ended, self.batch_began) = (now, now, now);
         (self.completions, self.batch_size, self.batch_completions) = (0, 1, 0);
-        self.batch_work = 0.0;
+        (self.batch_work, self.mix) = (0.0, Mix::default());
     }
 
-    /// This much work was done.
-    pub(super) fn add(&mut self, now: Nanos, work: Cost) {
+    /// This much work was done for a tenant.
+    pub(super) fn add(&mut self, now: Nanos, tenant: TenantId, work: Cost) {
+        self.mix.0[tenant.index() % PLACES] += float(work.0.max(1));
         self.ended = now;
         self.completions += 1;
         self.batch_completions += 1;
@@ -97,6 +109,12 @@ impl Window {
 
     pub(super) fn length(&self) -> Span {
         self.ended.since(self.began)
+    }
+
+    /// Whose work it was.
+    pub(super) fn mix(&self) -> Mix {
+        let all: f64 = self.mix.0.iter().sum();
+        if all > 0.0 { self.mix.times(1.0 / all) } else { self.mix }
     }
 
     /// The rate, once there are batches enough to tell.
@@ -126,6 +144,31 @@ impl Rate {
     }
 }
 
+impl Mix {
+    #[cfg(test)]
+    pub(super) fn of(parts: &[f64]) -> Self {
+        Self(std::array::from_fn(|place| parts.get(place).copied().unwrap_or(0.0)))
+    }
+
+    pub(super) fn times(&self, factor: f64) -> Self {
+        Self(self.0.map(|part| part * factor))
+    }
+
+    /// This much more than in another.
+    pub(super) fn beside(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|place| self.0[place] - other.0[place]))
+    }
+
+    pub(super) fn and(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|place| self.0[place] + other.0[place]))
+    }
+
+    /// The part that others do in a mix that differs by this.
+    pub(super) fn moved(&self) -> f64 {
+        self.0.iter().map(|part| part.max(0.0)).sum()
+    }
+}
+
 impl Batch {
     fn and(self, other: Self) -> Self {
         Self { work: self.work + other.work, time_ns: self.time_ns + other.time_ns }
@@ -148,7 +191,7 @@ mod tests {
         let mut window = Window::new(now);
         for (micros, work) in completions {
             now += Span::from_micros(micros);
-            window.add(now, Cost(work));
+            window.add(now, TenantId(0), Cost(work));
         }
         window
     }
