@@ -20,12 +20,17 @@ use evenkeel_wire::exchange::roster::RosterDatagram;
 /// noticed that its server does not answer.
 const QUIET_FOR: u32 = 30;
 
+/// A gate that starts waits so many periods for its server before it decides by itself alone.
+const AWAY_FOR: u32 = 25;
+
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Sums {
     own: HostId,
     hearing: Hearing,
     summing: Summing,
+    /// Periods in a row without the server.
+    away_for: u32,
     /// Periods in a row without any sum.
     quiet_for: u32,
     /// How many gates are in its shard, as far as it knows.
@@ -44,6 +49,7 @@ impl Sums {
             own,
             hearing: Hearing::default(),
             summing: Summing::new(own),
+            away_for: 0,
             quiet_for: 0,
             in_shard: 0,
             roster: (0, 0),
@@ -81,9 +87,9 @@ impl Sums {
         self.hearing.hosts(period)
     }
 
-    /// Whether it does not hear yet what it could decide by.
+    /// Whether it does not hear yet what it could decide by, and the server is not away for good.
     pub(super) fn is_starting(&self, period: u64) -> bool {
-        self.hearing.is_starting(period)
+        self.away_for < AWAY_FOR && self.hearing.is_starting(period)
     }
 
     /// Whether the words of all gates are to be heard.
@@ -99,6 +105,7 @@ impl Sums {
     /// The period of this number has ended, in which so many gates were heard by words, this one
     /// among them.
     pub(super) fn end_period(&mut self, period: u64, by_words: u32) {
+        self.away_for = 0;
         if self.are_heard() && self.gates(period) == 0 && self.quiet_for < QUIET_FOR {
             // Not one of eight gates is heard: the server rather stands still.
             self.quiet_for += 1;
@@ -129,6 +136,7 @@ impl Sums {
     /// them, and what this gate adds up nobody hears.
     pub(super) fn skip_period(&mut self) {
         self.stop();
+        self.away_for = self.away_for.saturating_add(1);
         // Who is connected again knows that the server goes.
         self.quiet_for = QUIET_FOR;
     }
@@ -315,6 +323,19 @@ mod tests {
             sums.collects()
         });
         assert!((3..=16).contains(&begins.expect("it begins")));
+    }
+
+    #[test]
+    fn who_starts_without_a_server_waits_for_it_but_not_for_good() {
+        let mut sums = Sums::new(OWN);
+        for _ in 0..24 {
+            sums.skip_period();
+        }
+        assert!(sums.is_starting(NOW));
+        sums.skip_period();
+        assert!(!sums.is_starting(NOW), "it decides by itself alone");
+        sums.end_period(NOW, 1);
+        assert!(sums.is_starting(NOW) && !sums.hear_all(), "it is there");
     }
 
     /// Eight hundred gates whose connections come back one after the other: in each shard few begin

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use evenkeel_core::control::pace;
 use evenkeel_core::control::summary::{HostId, Summary};
-use evenkeel_core::control::sums::{Shard, Sum};
+use evenkeel_core::control::sums::{SHARDS, Shard, Sum};
 use evenkeel_core::time::Nanos;
 
 use super::clock::Word;
@@ -24,8 +24,11 @@ impl<D: Device> World<'_, D> {
     pub(super) fn tell_collectors(&mut self, now: Nanos, index: usize, word: Summary) {
         let window = self.window();
         let (from, number) = (word.host, word.period);
+        // As a gate knows that has heard the words of its shard before there was a sum.
+        let in_shard = self.fleet.gates / SHARDS;
         let gate = &mut self.gates[index];
         let summing = gate.summing.as_mut().expect("it hears sums");
+        summing.expect(in_shard);
         summing.end_period(number);
         let shard = summing.shard();
         self.note_collecting(index);
