@@ -269,4 +269,20 @@ mod tests {
         assert_eq!(proof.answers[0], (TWO, 36), "the newest");
         assert!(one.proof(at(6_000)).is_empty());
     }
+
+    #[test]
+    fn who_tells_a_sum_is_asked_though_many_questions_are_open() {
+        let mut one = Challenges::default();
+        let asks = |one: &mut Challenges| one.proof(at(1)).asks;
+        for host in 10..20 {
+            one.doubt(at(0), HostId(host), 1, || Some(5));
+        }
+        assert_eq!(asks(&mut one).len(), ASKS_MAX);
+        for host in 30..40 {
+            one.doubt_sum(at(0), HostId(host), 1, || Some(7));
+        }
+        let asked = asks(&mut one);
+        assert_eq!(asked.len(), ASKS_MAX);
+        assert!(asked.iter().all(|(host, _)| (30..38).contains(&host.0)), "{asked:?}");
+    }
 }

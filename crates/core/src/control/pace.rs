@@ -49,8 +49,7 @@ pub fn decide_after(period: Span, window: Span) -> Span {
     Span(period.0 / WAY_PART) + window
 }
 
-/// The same where sums of words are heard, which collectors tell when the words
-/// are in.
+/// The same where gates hear sums: collectors send these when the words are in.
 pub fn decide_by_sums_after(period: Span, window: Span) -> Span {
     decide_after(period, window) + Span(period.0 / WAY_PART)
 }

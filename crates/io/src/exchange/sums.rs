@@ -153,7 +153,7 @@ impl Sums {
         self.stop();
     }
 
-    /// The time within a period at which its sum is to be told; none if it is told, or others do.
+    /// When in a period its sum goes out; none if it has, or if this gate does not collect.
     pub(super) fn due_at(&self, length: Span, window: Span) -> Option<Span> {
         self.due.map(|_| pace::decide_after(length, window))
     }
@@ -204,7 +204,7 @@ impl Sums {
     }
 }
 
-/// Whether a sum may count: it is told by a gate of its shard, and of now.
+/// Whether a sum may count: it is current, and comes from a gate of its shard.
 ///
 /// # Errors
 /// Why it may not.

@@ -239,7 +239,7 @@ impl std::error::Error for Malformed {}
 /// not name all, or is a sum that nobody tells.
 pub fn encode(datagram: &Datagram, out: &mut Vec<u8>) {
     let Summary { period, depth, part, sum, flows, .. } = &datagram.summary;
-    assert_eq!(sum.is_some(), datagram.collector.is_some(), "a sum is told by a gate");
+    assert_eq!(sum.is_some(), datagram.collector.is_some(), "a sum comes from a gate");
     assert!(flows.len() <= PART_FLOWS_MAX, "a part is bounded");
     let is_part = part.count != 1;
     let magic = if sum.is_some() { sum::MAGIC } else { MAGIC };

@@ -48,7 +48,7 @@ impl Added {
     fn flow(self) -> FlowSummary {
         let percent = self.percents / self.requests.max(1);
         let backlogged_percent = u8::try_from(percent).expect("a mean of percentages");
-        // As all hosts are told it, and within what they believe.
+        // Rounded and bounded, so that all hosts take it as it is here.
         FlowSummary { backlogged_percent, ..self.flow }.bounded().in_microseconds()
     }
 }
@@ -71,7 +71,7 @@ pub(in super::super) fn take_out(own: &Summary, shard: Shard, known: &mut [Known
         };
         let flows = &mut known[sum].summary.flows;
         let find = |tenant| flows.binary_search_by_key(&tenant, |flow| flow.tenant);
-        // Of very many tenants those with least are told of as one, but not those with a target.
+        // Of more than 1,024 tenants those with least and no target are reported as one.
         let several = || flow.target.is_none().then_some(TenantNumber::SEVERAL);
         let index = find(flow.tenant).ok().or_else(|| find(several()?).ok());
         if let Some(index) = index {

@@ -103,17 +103,19 @@ impl Hearing {
 
     /// How many hosts the sums are of that came in lately.
     pub fn hosts(&self, period: u64) -> u32 {
-        let is_fresh = |last: &&Last| period.saturating_sub(last.period) <= FRESH_FOR;
-        let fresh = self.sums.iter().filter(is_fresh);
-        fresh.map(|last| last.hosts).fold(0, u32::saturating_add)
+        self.fresh(period).map(|last| last.hosts).fold(0, u32::saturating_add)
+    }
+
+    /// The sums that came in lately.
+    fn fresh(&self, period: u64) -> impl Iterator<Item = &Last> {
+        self.sums.iter().filter(move |last| period.saturating_sub(last.period) <= FRESH_FOR)
     }
 
     /// How many hosts a shard has, by the sums that came in lately, and whether those are of all
     /// shards; none if there were none.
     pub fn in_shard(&self, period: u64) -> Option<(u32, bool)> {
-        let is_fresh = |last: &&Last| period.saturating_sub(last.period) <= FRESH_FOR;
-        let told = u32::try_from(self.sums.iter().filter(is_fresh).count()).unwrap_or(SHARDS);
-        (told > 0).then(|| (self.hosts(period) / told, told == SHARDS))
+        let shards = u32::try_from(self.fresh(period).count()).unwrap_or(SHARDS);
+        (shards > 0).then(|| (self.hosts(period) / shards, shards == SHARDS))
     }
 
     /// The period of this number has ended, in which so many hosts spoke to this one, itself among
@@ -146,7 +148,7 @@ impl Hearing {
 mod tests {
     use super::*;
 
-    /// Periods in which so many hosts speak, of whom sums are told if somebody adds them up; after
+    /// Periods in which so many hosts speak, and sums of so many come in; after
     /// each, whether words are added up, and whether this host decides by sums.
     fn run(
         hearing: &mut Hearing,

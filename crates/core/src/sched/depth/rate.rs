@@ -21,7 +21,7 @@ const BATCHES_MIN: usize = 4;
 /// The least relative variance that is believed: a window is never surer than half a percent.
 pub(super) const VARIANCE_MIN: f64 = 2.5e-5;
 
-/// Tenants are told apart by their number modulo this.
+/// Tenants are distinguished by their number modulo this.
 const PLACES: usize = 8;
 
 /// How the work of a window is divided among tenants, in parts of it; nothing where nobody says. Of
