@@ -589,9 +589,9 @@ fn doubled(rung: usize) -> usize {
     LADDER.iter().position(|&depth| depth >= target).unwrap_or(TOP)
 }
 
-/// The rung at half the depth.
+/// The rung at half the depth: of 3 it is 2, since 1 is a third of it.
 fn halved(rung: usize) -> usize {
-    let target = (LADDER[rung] / 2).max(1);
+    let target = LADDER[rung].div_ceil(2);
     LADDER.iter().rposition(|&depth| depth <= target).unwrap_or(0)
 }
 
