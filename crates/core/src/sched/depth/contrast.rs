@@ -116,8 +116,12 @@ impl Contrast {
 
     /// Whether throughput alone gains more than this, as far as chance lets tell.
     pub(super) fn rate_is_above(&self, log: f64) -> bool {
-        let error = || self.rate.weight.sqrt().recip();
-        self.rate.log().is_some_and(|mean| mean - SURE * error() > log)
+        self.rate.log().is_some_and(|mean| mean - SURE * self.rate.error() > log)
+    }
+
+    /// Whether throughput alone gains less than this, as far as chance lets tell.
+    pub(super) fn rate_is_below(&self, log: f64) -> bool {
+        self.rate.log().is_some_and(|mean| mean + SURE * self.rate.error() < log)
     }
 
     /// Its standard error; huge where nothing is known.
@@ -177,6 +181,11 @@ impl Mean {
         self.sum *= kept;
         self.weight *= kept;
         self.mix = self.mix.times(kept);
+    }
+
+    /// The standard error; infinite where nothing is known.
+    fn error(&self) -> f64 {
+        self.weight.sqrt().recip()
     }
 
     /// The logarithm of the ratio, as far as the change of the mix does not explain it.

@@ -27,7 +27,8 @@
 //! - **Tenants with little wait less.** Where some send now and then, half the depth is worth it if
 //!   their requests gain more time than throughput is lost ([`sparse`](super::sparse)): a disk, or
 //!   a host below, that prefers a long sequential read starves them inside the device, where no
-//!   order of the gate's helps. Their time alone is never a reason for more depth.
+//!   order of the gate's helps. Their time alone is never a reason for more depth, nor to stay at
+//!   it.
 //! - **The device changes**: a rate that has moved by more than chance makes old comparisons count
 //!   for little, and brings new ones soon.
 //!
@@ -443,26 +444,34 @@ impl Knee {
             let is_large = is_needed || double.log().is_some_and(|gain| gain > LARGE_GAIN);
             return Some(if is_large { doubled(self.base) } else { (self.base + 1).min(TOP) });
         }
-        let is_cheap = |probe: &Contrast, most: f64| {
-            probe.rate_beside_time().is_none_or(|forgone| forgone > most)
+        // Whoever waits longer at less depth, though no throughput is lost, waits for its own sake.
+        let is_worth_it = |probe: &Contrast, loss: f64, forgone_max: f64| {
+            let is_cheap = || probe.rate_beside_time().is_none_or(|forgone| forgone > forgone_max);
+            probe.rate_is_above(loss) || probe.is_above(loss) && is_cheap()
         };
-        if half.is_above(-WORTH) && is_cheap(&half, FORGONE_MAX) {
+        if is_worth_it(&half, -WORTH, FORGONE_MAX) {
             return Some(halved(self.base).max(self.least));
         }
-        let is_below_worth_it = below.is_above(-WORTH / 2.0) && is_cheap(&below, FORGONE_MAX / 2.0);
-        is_below_worth_it.then(|| self.base - 1)
+        is_worth_it(&below, -WORTH / 2.0, FORGONE_MAX / 2.0).then(|| self.base - 1)
     }
 
     /// Says when to try this again: the later, the more it cost or the less it gained.
     fn put_off(&mut self, now: Nanos, probe: Probe, took: Span) {
         let contrast = &self.contrasts[probe as usize];
-        let log = contrast.log().or_else(|| contrast.rate_log());
+        let rate_log = contrast.rate_log();
+        let log = match contrast.log() {
+            // Time alone is no reason to stay at more depth either.
+            Some(log) if probe != Probe::Double => rate_log.map(|rate_log| log.max(rate_log)),
+            Some(log) => Some(log),
+            None => rate_log,
+        };
         let loss = times(took, log.map_or(0.0, |log| (-log).max(0.0)) / PROBE_BUDGET);
         let wait = if contrast.is_time_unknown() {
             loss.min(UNKNOWN_PAUSE)
         } else if probe == Probe::Double {
             let pause = Span(self.pause.0 * 2).clamp(PAUSE_MIN, PAUSE_MAX);
-            self.pause = if contrast.is_below(WORTH) { pause } else { Span::ZERO };
+            let is_in_vain = contrast.is_below(WORTH) || contrast.rate_is_below(WORTH);
+            self.pause = if is_in_vain { pause } else { Span::ZERO };
             // It starves somebody meanwhile, and costs power as one of less depth costs throughput.
             let is_power = self.has_sparse && contrast.rate_beside_time().is_some();
             if is_power { self.pause.max(loss) } else { self.pause }

@@ -394,6 +394,8 @@ mod tests {
         small_millis: fn(u64) -> u64,
         /// The most large ones that are asked for, by the time.
         asks: fn(Nanos) -> u64,
+        /// The depth that was found before, or 1 if nothing was.
+        begins_at: u32,
     }
 
     impl Starving {
@@ -401,6 +403,9 @@ mod tests {
         fn run(&self) -> Depth {
             let large = Ticket { tenant: TenantId(1), ..ticket(0, 0) };
             let mut depth = Depth::new(DepthPolicy::Automatic);
+            if self.begins_at > 1 {
+                depth.knee.as_mut().expect("it is automatic").set_base(self.begins_at);
+            }
             let mut now = Nanos(0);
             // One always waits.
             depth.arrived(now, &large);
@@ -450,6 +455,7 @@ mod tests {
                 large_micros: |there| 500 + 2000 / there,
                 small_millis: |there| 5 + 20 * there.saturating_sub(4),
                 asks: |_| u64::MAX,
+                begins_at: 1,
             }
             .run()
         };
@@ -473,7 +479,25 @@ mod tests {
         large_micros: |there| 32_000 / if there < 32 { there } else { 32 },
         small_millis: |there| 1 + there * there / 8,
         asks: |_| u64::MAX,
+        begins_at: 1,
     };
+
+    #[test]
+    fn nobody_keeps_a_depth_that_gains_nothing() {
+        // A great depth makes what is sparse quicker, as it does for a tenant that has but a few
+        // requests outstanding and gets more than its share then.
+        for seed in 1..=8 {
+            let serial = Starving {
+                seed,
+                large_micros: |_| 1000,
+                small_millis: |there| 1 + 64 / there.max(1),
+                begins_at: 64,
+                ..PARALLEL
+            };
+            let found = serial.run().found();
+            assert!(found.is_some_and(|depth| depth <= 16), "{found:?}, seed {seed}");
+        }
+    }
 
     #[test]
     fn nobody_pulls_down_a_device_that_serves_many_at_once() {
