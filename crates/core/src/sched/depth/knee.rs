@@ -459,12 +459,12 @@ impl Knee {
     fn put_off(&mut self, now: Nanos, probe: Probe, took: Span) {
         let contrast = &self.contrasts[probe as usize];
         let rate_log = contrast.rate_log();
-        let log = match contrast.log() {
+        let log = contrast.log().map(|log| match (probe, rate_log) {
             // Time alone is no reason to stay at more depth either.
-            Some(log) if probe != Probe::Double => rate_log.map(|rate_log| log.max(rate_log)),
-            Some(log) => Some(log),
-            None => rate_log,
-        };
+            (Probe::Half | Probe::Below, Some(rate_log)) => log.max(rate_log),
+            _ => log,
+        });
+        let log = log.or(rate_log);
         let loss = times(took, log.map_or(0.0, |log| (-log).max(0.0)) / PROBE_BUDGET);
         let wait = if contrast.is_time_unknown() {
             loss.min(UNKNOWN_PAUSE)
