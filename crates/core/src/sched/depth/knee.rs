@@ -458,13 +458,9 @@ impl Knee {
     /// Says when to try this again: the later, the more it cost or the less it gained.
     fn put_off(&mut self, now: Nanos, probe: Probe, took: Span) {
         let contrast = &self.contrasts[probe as usize];
-        let rate_log = contrast.rate_log();
-        let log = contrast.log().map(|log| match (probe, rate_log) {
-            // Time alone is no reason to stay at more depth either.
-            (Probe::Half | Probe::Below, Some(rate_log)) => log.max(rate_log),
-            _ => log,
-        });
-        let log = log.or(rate_log);
+        let mut ratios = [contrast.log(), contrast.rate_log()].into_iter().flatten();
+        // Time alone is no reason to stay at more depth either.
+        let log = if probe == Probe::Double { ratios.next() } else { ratios.reduce(f64::max) };
         let loss = times(took, log.map_or(0.0, |log| (-log).max(0.0)) / PROBE_BUDGET);
         let wait = if contrast.is_time_unknown() {
             loss.min(UNKNOWN_PAUSE)
