@@ -8,12 +8,12 @@
 //! Weights, floors and limits are configured in place. Another mode, discipline, depth or hold puts
 //! a new scheduler in force: what the old one queued is enqueued into the new one, in order. Units
 //! that are with the backend belong to the old generation, and the new scheduler never hears of
-//! them; so right after such a change the backend may have up to two depths of work.
+//! them; the lane sends nothing on top of them where they fill its depth ([`earlier`]).
 //!
 //! Servers that are ordered together get new schedulers together: all are drained first, and what
 //! was queued is enqueued server by server when all have been replaced.
 
-mod crowd;
+mod earlier;
 mod slots;
 
 use evenkeel_core::control::name::TenantNumber;
@@ -27,7 +27,7 @@ use evenkeel_core::time::{Nanos, Span};
 use crate::anteroom::{Anteroom, Room};
 use crate::attribution::{Ledger, PairTable, Wait};
 use crate::cost::CostModel;
-use crate::cost::learned::Learned;
+use crate::cost::learned::{Crowd, Learned};
 use crate::cost::measured::Measured;
 use crate::discipline::{Maker, Order, open_gate, orders, shared_scheduler};
 use crate::policy::{Depth, Domain, Mode, Scheduling};
@@ -36,7 +36,7 @@ use crate::shadow::{Held, Shadow};
 use crate::slots::Slots;
 use crate::stopwatch::Stopwatch;
 use crate::units::UnitEntry;
-use crowd::Crowd;
+use earlier::Earlier;
 
 /// The way to one server.
 pub(crate) struct Lane {
@@ -53,7 +53,7 @@ pub(crate) struct Lane {
     /// Whether requests are weighed by that, whatever they cost, and how often weights got another
     /// unit.
     weighs_as: (bool, u32),
-    /// What stands for the depth while there is none.
+    /// How much was with the backend lately.
     crowd: Crowd,
     /// Whose the slots of the depth are, where there is one. It outlives schedulers.
     slots: Option<Slots>,
@@ -67,12 +67,15 @@ pub(crate) struct Lane {
     shared: Option<SharedQueue>,
     /// Counts the schedulers that were in force; units remember which one dispatched them.
     generation: u32,
+    /// What those before it have sent, and the backend still has.
+    earlier: Earlier,
     shadow: Option<Shadow>,
     /// An input came since the scheduler last had nothing to dispatch.
     is_ready: bool,
     /// When a scheduler wants to be polled although no input comes.
     wake_at: Option<Nanos>,
     in_service: Stopwatch,
+    in_service_bytes: u64,
     delivered_cost: Cost,
     /// Units that the backend has answered, and time of the device that was given out.
     served_units: u64,
@@ -156,10 +159,12 @@ impl Lane {
             dispatcher: None,
             shared: None,
             generation: 0,
+            earlier: Earlier::default(),
             shadow: None,
             is_ready: false,
             wake_at: None,
             in_service: Stopwatch::default(),
+            in_service_bytes: 0,
             delivered_cost: Cost::default(),
             served_units: 0,
             service_time: Span::ZERO,
@@ -254,6 +259,7 @@ impl Lane {
     /// The next ticket for the backend. None ends the lane's readiness; its wake-up is then set.
     pub(crate) fn poll(&mut self, now: Nanos) -> Option<Ticket> {
         let waits = self.slots.as_mut().and_then(|slots| slots.waits_for_returning(now));
+        let waits = waits.or_else(|| self.waits_for_earlier(now));
         let live = match waits.map_or_else(|| self.next(now), Next::WaitUntil) {
             Next::Dispatch(ticket) => {
                 if !self.ledger.is_weighed(&ticket) {
@@ -262,6 +268,7 @@ impl Lane {
                 }
                 self.ledger.dispatched(now, &ticket);
                 self.in_service.enter(now);
+                self.in_service_bytes += ticket.size_bytes;
                 let slots = self.slots.as_mut();
                 if slots.is_some_and(|slots| !slots.dispatched(&ticket)) {
                     self.leave_depth(now, ticket, Left::Unserved);
@@ -276,6 +283,22 @@ impl Lane {
         self.wake_at = live.into_iter().chain(shadow).min();
         self.is_ready = false;
         None
+    }
+
+    /// Until when what earlier schedulers sent fills the depth, at most.
+    fn waits_for_earlier(&self, now: Nanos) -> Option<Nanos> {
+        let until = self.earlier.wait(now)?;
+        let depth = self.scheduler.depth_now();
+        let has_depth = self.mode == Mode::Enforce && depth > 0;
+        (has_depth && self.in_service_charge() >= depth).then_some(until)
+    }
+
+    /// What is with the backend, as the depth counts.
+    fn in_service_charge(&self) -> u64 {
+        match self.scheduling.depth {
+            Depth::Bytes(_) => self.in_service_bytes,
+            _ => u64::from(self.in_service.present()),
+        }
     }
 
     /// What the scheduler says, but for writes that are to wait for room.
@@ -323,6 +346,10 @@ impl Lane {
             self.ledger.served(now, ticket, latency);
         }
         self.in_service.leave(now);
+        self.in_service_bytes -= ticket.size_bytes;
+        if unit.generation != self.generation {
+            self.earlier.back(now);
+        }
         self.delivered_cost.0 += ticket.cost.0;
         self.served_units += 1;
         if let Some(shadow) = &mut self.shadow {
@@ -364,12 +391,21 @@ impl Lane {
 
     /// Whether the depth is full matters to what is learned.
     fn watch_depth(&mut self, now: Nanos) {
+        let has_queue = self.waiting() > 0;
         let Some(learned) = &mut self.learned else { return };
-        let (depth, is_full) = match self.mode {
-            Mode::Enforce => (self.scheduler.depth_now(), self.scheduler.is_full()),
-            Mode::Observe | Mode::Shadow => self.crowd.depth(now, self.in_service.present()),
+        let (scheduler, present) = (&*self.scheduler, self.in_service.present());
+        let load = match self.mode {
+            Mode::Enforce => self.crowd.behind(now, scheduler, present, has_queue),
+            Mode::Observe | Mode::Shadow => self.crowd.unordered(now, present),
         };
-        learned.set_depth(now, depth, is_full, self.scheduler.depth_found().is_some());
+        learned.set_load(now, load, scheduler.depth_found().is_some());
+    }
+
+    /// Requests that wait at the gate.
+    fn waiting(&self) -> usize {
+        let elsewhere = self.anteroom.as_ref().map_or(0, Anteroom::queued)
+            + self.slots.as_ref().map_or(0, Slots::parked);
+        self.scheduler.queued() + elsewhere
     }
 
     /// Begins to learn what requests take, or ends it. It is what they cost if the policy leaves
@@ -463,12 +499,10 @@ impl Lane {
 
     /// The account for people.
     pub(crate) fn report(&self, now: Nanos) -> ServerReport {
-        let waiting = self.anteroom.as_ref().map_or(0, Anteroom::queued)
-            + self.slots.as_ref().map_or(0, Slots::parked);
         ServerReport {
             name: self.name.clone(),
             in_service: u64::from(self.in_service.present()),
-            queued: (self.scheduler.queued() + waiting) as u64,
+            queued: self.waiting() as u64,
             depth: self.scheduler.depth_now(),
             depth_found: self.scheduler.depth_found(),
             throughput_forgone: self.scheduler.depth_forgone(),
@@ -563,6 +597,7 @@ impl Lane {
         self.slots = self.slots_for(now, domain, &order);
         self.dispatcher = maker.dispatcher(&order);
         self.generation += 1;
+        self.earlier = Earlier::begin(now, self.in_service.present());
         if let Some(learned) = &mut self.learned {
             learned.restart(now);
         }

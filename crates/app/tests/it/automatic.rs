@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use evenkeel_app::evidence::machine::{Bears, Conditions};
+use evenkeel_app::evidence::machine::Conditions;
 use serde_json::Value;
 
 use crate::exchange::bench_of;
 use crate::harness::Scratch;
+use crate::harness::conditions::BEARS;
 use crate::harness::gate::{EVENKEEL, Gate};
 use crate::harness::process::finish;
 use crate::harness::skip::{needs, tell};
@@ -67,9 +68,6 @@ fn both(scratch: &Scratch, of: &str, ramp: &str) -> [f64; 2] {
 fn rate(report: &Value, of: &str) -> f64 {
     report["jobs"][0]["read"][of].as_f64().expect("a rate")
 }
-
-/// What an experiment can bear beside it.
-const BEARS: Bears = Bears { cores: 1.0, late_median_ms: 0.5, late_p99_ms: 5.0, uses_disks: false };
 
 /// What both got, and whether other programs disturbed the machine meanwhile. On a disturbed one a
 /// wrong part or a large depth proves nothing: the test says that it cannot judge, and gets none.

@@ -30,6 +30,8 @@ const ASKS_MIN: Span = Span::from_secs(3);
 const NAMED_MIN: f64 = 0.5;
 /// .. or goes so far beyond its share, as a part of the device, because of a promise.
 const EXCESS_MIN: f64 = 0.02;
+/// With fewer requests under way on average a tenant has one at a time.
+const FEW: f64 = 1.5;
 /// Fewer answers say little of a goal.
 const ANSWERS_MIN: u64 = 10;
 
@@ -337,6 +339,10 @@ fn goes_first(scene: &Scene<'_>, tenant: TenantId, parts: &Parts) -> (Cause, Opt
         && let Some(other) = scene.first_of(tenant, |one| scene.has_goal(one))
     {
         return (Cause::OthersDeadlines, Some(other));
+    }
+    // By weight whoever is below its share is next: only what is with the device is before it.
+    if mean_in_flight(&scene.recent[tenant.index()]) < FEW {
+        return (Cause::AsksTooLittle, None);
     }
     match parts.most() {
         (Cause::OwnQueue, _) => (Cause::OthersShares, parts.others_most),

@@ -139,7 +139,9 @@ fn anothers_deadlines() {
 #[test]
 fn one_block_at_a_time() {
     let shares = [weight(4), weight(1), weight(1)];
-    let scene = Scene::new(Mode::Enforce, shares, &[&small(1, ACCUSER), &large(16, CULPRIT)]);
+    // An answer and the next block are on their way for a while.
+    let one = thinking(Span::from_micros(150), small(1, ACCUSER));
+    let scene = Scene::new(Mode::Enforce, shares, &[&one, &large(16, CULPRIT)]);
     scene.expect(Standing::HasItsDue, Some(Cause::AsksTooLittle), None);
 }
 

@@ -2,12 +2,12 @@
 //! other asks for at a time is less.
 
 use evenkeel_core::ticket::Kind;
-use evenkeel_core::time::Span;
+use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::cost::{CostModel, Line};
 use evenkeel_engine::policy::{Depth, Domain, Mode, Scheduling};
 use evenkeel_engine::report::DomainReport;
 
-use crate::simulated::{Simulation, clients, domain};
+use crate::simulated::{Client, Simulation, clients, domain};
 
 /// Everything is found, before a share of four and one of one.
 fn automatic() -> Domain {
@@ -36,7 +36,7 @@ fn part(service: Span, outstanding: usize) -> f64 {
     let device = CostModel::Linear { read: line, write: line, flush: service };
     let mut all = clients(8, 0, Kind::Read, 4096);
     all.extend(clients(outstanding, 1, Kind::Read, 65_536));
-    let never = (evenkeel_core::time::Nanos::ZERO, Span::ZERO);
+    let never = (Nanos::ZERO, Span::ZERO);
     let mut simulation = Simulation::before(device, never, &automatic(), &all);
     let before = delivered(&simulation.run(Span::from_secs(3)));
     let after = delivered(&simulation.run(Span::from_secs(18)));
@@ -51,5 +51,92 @@ fn a_depth_that_only_changes_the_mix_gains_nothing() {
             let part = part(Span::from_micros(micros), outstanding);
             assert!((0.17..0.23).contains(&part), "{outstanding}, {micros} us: {part}");
         }
+    }
+}
+
+/// A device that takes this for a request, whatever its size, and serves one at a time.
+const SERIAL: CostModel = {
+    let line = Line { fixed: Span::from_micros(1050), rate_bytes: 1_000_000_000 };
+    CostModel::Linear { read: line, write: line, flush: line.fixed }
+};
+
+/// The second tenant's part of the requests by second, from one to another.
+fn parts(simulation: &mut Simulation, from: u64, to: u64) -> Vec<f64> {
+    let mut before = delivered(&simulation.run(Span::from_secs(from)));
+    let mut part = |second| {
+        let after = delivered(&simulation.run(Span::from_secs(second)));
+        let [small, large] = [0, 1].map(|tenant: usize| (after[tenant] - before[tenant]) as f64);
+        before = after;
+        large / (small + large)
+    };
+    (from + 1..=to).map(&mut part).collect()
+}
+
+fn both() -> Vec<Client> {
+    let mut all = clients(8, 0, Kind::Read, 4096);
+    all.extend(clients(32, 1, Kind::Read, 65_536));
+    all
+}
+
+fn before(device: CostModel, domain: &Domain, seed: u64) -> Simulation {
+    let never = (Nanos::ZERO, Span::ZERO);
+    let simulation = Simulation::before(device, never, domain, &both());
+    if seed == 0 { simulation } else { simulation.in_any_order(seed) }
+}
+
+#[test]
+fn what_is_enforced_while_the_device_has_forty_requests_holds_from_then_on() {
+    for seed in 0..20 {
+        let looks = Domain { mode: Mode::Observe, ..automatic() };
+        let mut simulation = before(SERIAL, &looks, seed);
+        simulation.advance(Span::from_millis(2900 + 5 * seed));
+        simulation.apply(&automatic());
+        let parts = parts(&mut simulation, 3, 20);
+        assert!(parts.iter().all(|part| (0.16..0.24).contains(part)), "{seed}: {parts:.2?}");
+    }
+}
+
+#[test]
+fn nothing_is_sent_on_top_of_what_fills_the_depth() {
+    for depth in [Depth::Requests(4), Depth::Bytes(256 << 10), Depth::Automatic] {
+        let mut enforced = automatic();
+        enforced.servers[0].1.depth = depth;
+        let looks = Domain { mode: Mode::Observe, ..enforced.clone() };
+        let mut simulation = before(SERIAL, &looks, 0);
+        simulation.advance(Span::from_secs(1));
+        simulation.apply(&enforced);
+        simulation.advance(Span::from_millis(1300));
+        assert_eq!(simulation.in_service_max, 40, "{depth:?}");
+    }
+}
+
+#[test]
+fn a_request_that_never_comes_back_delays_a_change_for_a_moment_only() {
+    let mut all = both();
+    all.push(Client { hangs: true, ..all[0] });
+    let looks = Domain { mode: Mode::Observe, ..automatic() };
+    let mut simulation = Simulation::before(SERIAL, (Nanos::ZERO, Span::ZERO), &looks, &all);
+    simulation.advance(Span::from_secs(1));
+    simulation.apply(&automatic());
+    let at = |simulation: &mut Simulation, millis: u64| {
+        delivered(&simulation.run(Span::from_millis(millis))).iter().sum::<u64>()
+    };
+    // The forty of before are back after 42 ms; one more is waited for.
+    let [waits, goes_on] = [1200, 1300].map(|millis| at(&mut simulation, millis));
+    assert!(goes_on > waits + 30, "{waits}, {goes_on}");
+}
+
+/// The costs that were learned are wrong then by as much as the large ones were dearer, and hide
+/// that nothing is lost at less depth.
+#[test]
+fn a_device_that_no_longer_serves_all_at_once_is_ordered_again() {
+    for dearer in 0..8 {
+        let line = Line { fixed: Span::from_micros(1050), rate_bytes: 65_536_000 / (1 + dearer) };
+        let parallel = CostModel::Linear { read: line, write: line, flush: line.fixed };
+        let mut simulation = before(parallel, &automatic(), dearer).serving_at_once(64);
+        simulation.advance(Span::from_secs(8));
+        simulation.becomes(SERIAL, 1);
+        let parts = parts(&mut simulation, 28, 33);
+        assert!(parts.iter().all(|part| (0.15..0.25).contains(part)), "{dearer}: {parts:.2?}");
     }
 }

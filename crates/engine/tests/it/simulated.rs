@@ -63,6 +63,8 @@ pub(crate) struct Simulation {
     /// What a unit takes there, and how many are served at once.
     device: CostModel,
     at_once: usize,
+    /// In the order in which units came, or in any.
+    is_in_order: bool,
     /// When they do nothing: from then on, for so long.
     stall: (Nanos, Span),
     /// By time and order.
@@ -94,6 +96,7 @@ impl Simulation {
             devices: vec![(VecDeque::new(), 0); domain.servers.len()],
             device,
             at_once: 1,
+            is_in_order: true,
             stall,
             events: BTreeMap::new(),
             sequence: 0,
@@ -115,6 +118,23 @@ impl Simulation {
             self.start(u32::try_from(server).unwrap());
         }
         self
+    }
+
+    /// Devices serve what they have in random order.
+    pub(crate) fn in_any_order(mut self, seed: u64) -> Self {
+        (self.is_in_order, self.random) = (false, Prng::new(seed));
+        self
+    }
+
+    /// Devices are like this from now on, and serve so many at once.
+    pub(crate) fn becomes(&mut self, device: CostModel, units: usize) {
+        (self.device, self.at_once) = (device, units);
+    }
+
+    /// Another policy is in force from now on.
+    pub(crate) fn apply(&mut self, domain: &Domain) {
+        self.engine.handle(self.now, Input::Policy(domain));
+        self.drain();
     }
 
     /// Lets virtual time pass, and reports.
@@ -164,7 +184,12 @@ impl Simulation {
     fn start(&mut self, server: u32) {
         while self.devices[server as usize].1 < self.at_once {
             let (queue, busy) = &mut self.devices[server as usize];
-            let Some(unit) = queue.pop_front() else { return };
+            let next = if self.is_in_order || queue.is_empty() {
+                0
+            } else {
+                usize::try_from(self.random.below(queue.len() as u64)).unwrap()
+            };
+            let Some(unit) = queue.remove(next) else { return };
             *busy += 1;
             let service = Span(self.device.cost(unit.kind, unit.length).0);
             let (from, length) = self.stall;

@@ -20,7 +20,7 @@ use evenkeel_core::sched::{Next, Scheduler};
 use evenkeel_core::ticket::{Cost, Kind};
 use evenkeel_core::time::{Nanos, Span};
 use evenkeel_engine::cost::CostModel;
-use evenkeel_engine::cost::learned::Learned;
+use evenkeel_engine::cost::learned::{Crowd, Learned};
 
 use crate::device::{Device, Step};
 use clients::Clients;
@@ -123,6 +123,8 @@ impl Setting {
             device: self.device.clone(),
             clients: self.clients.clone(),
             costs: Costs::new(knowledge, &self.device),
+            present: 0,
+            crowd: Crowd::default(),
             outcome: Outcome::default(),
             empty_before: None,
         };
@@ -159,6 +161,9 @@ struct Run {
     device: Drawn,
     clients: Clients,
     costs: Costs,
+    /// What is with the device, and was lately.
+    present: u32,
+    crowd: Crowd,
     outcome: Outcome,
     /// By client: how long nothing of it had waited when counting began.
     empty_before: Option<Vec<Span>>,
@@ -172,10 +177,13 @@ impl Run {
                 learned.started(now, &ticket);
             }
             self.device.submit(now, self.clients.sent(now, &ticket));
+            self.present += 1;
         }
         if let Some(learned) = self.costs.learned() {
             let is_found = self.queue.depth_found().is_some();
-            learned.set_depth(now, self.queue.depth_now(), self.queue.is_full(), is_found);
+            let has_queue = self.queue.queued() > 0;
+            let load = self.crowd.behind(now, &self.queue, self.present, has_queue);
+            learned.set_load(now, load, is_found);
         }
     }
 
@@ -183,6 +191,7 @@ impl Run {
     fn done(&mut self, now: Nanos, tag: u32, fresh: &Drawn) {
         let (ticket, time) = self.clients.done(now, tag);
         self.queue.complete(now, ticket);
+        self.present -= 1;
         if let Some(learned) = self.costs.learned() {
             learned.finished(now, &ticket, self.queue.depth_found().is_some());
             self.queue.set_turn(learned.turn());

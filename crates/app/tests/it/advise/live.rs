@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use evenkeel_app::evidence::machine::{Bears, Conditions};
+use evenkeel_app::evidence::machine::Conditions;
 use serde_json::Value;
 
 use super::{SLOW, advise, load, policy};
 use crate::harness::Scratch;
+use crate::harness::conditions::BEARS;
 use crate::harness::gate::{EVENKEEL, Gate};
 use crate::harness::skip::{needs, tell};
 use crate::harness::storage::Server;
@@ -20,9 +21,6 @@ use crate::harness::storage::Server;
 fn watched_seconds() -> u64 {
     if std::env::var_os("EVENKEEL_FORECAST_LIVE").is_some() { 290 } else { 15 }
 }
-
-/// What an experiment can bear beside it.
-const BEARS: Bears = Bears { cores: 1.0, late_median_ms: 0.5, late_p99_ms: 5.0, uses_disks: false };
 
 /// Those with a share of four and of one.
 const TENANTS: [(&str, u32); 2] = [("db", 4), ("backup", 1)];

@@ -3,6 +3,7 @@
 
 pub(crate) mod certificates;
 pub(crate) mod client;
+pub(crate) mod conditions;
 pub(crate) mod fake_server;
 pub(crate) mod gate;
 pub(crate) mod guest;

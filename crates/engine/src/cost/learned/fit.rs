@@ -3,8 +3,10 @@
 //! Least squares, each request weighed by the square of what it was expected to take, so that a
 //! small one counts as much as a large one. Sums are enough for that, old ones fade, and each
 //! request costs O(1). Where sizes hardly differ the sums cannot tell the fixed part from the rate:
-//! the line that was expected counts like [`EXPECTED_REQUESTS`] requests (ridge regression, Hoerl
-//! and Kennard 1970). Neither part may be negative.
+//! the line that was expected counts, too (ridge regression, Hoerl and Kennard 1970), like
+//! [`EXPECTED_REQUESTS`] requests. Of requests that were alone with the device nothing is inferred:
+//! where these take about the same time, few of them say more than a guess. Neither part may be
+//! negative.
 
 use evenkeel_core::float::{exponential, natural_log};
 
@@ -14,6 +16,9 @@ use evenkeel_core::time::Span;
 
 /// What the line that was expected counts for.
 const EXPECTED_REQUESTS: f64 = 8.0;
+/// The least variance of the times of requests alone with the device that is believed, as a part of
+/// their square.
+const VARIANCE_MIN: f64 = 0.01;
 /// Requests are of these sizes, as far as the pace of a line goes.
 const SIZES: [f64; 2] = [512.0, 33_554_432.0];
 
@@ -71,14 +76,22 @@ impl From<Line> for Slope {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fit {
     requests: f64,
+    /// Of these, requests that were alone with the device.
+    alone: f64,
     weight: f64,
     bytes: f64,
     bytes_squared: f64,
     time: f64,
     time_bytes: f64,
+    time_squared: f64,
 }
 
 impl Fit {
+    /// A request was alone with the device, besides being added.
+    pub(super) fn add_alone(&mut self) {
+        self.alone += 1.0;
+    }
+
     /// A request of this size was given this time, and `expected_ns` was expected.
     pub(super) fn add(&mut self, size_bytes: f64, time_ns: f64, expected_ns: f64) {
         let weight = 1.0 / (expected_ns * expected_ns);
@@ -88,6 +101,7 @@ impl Fit {
         self.bytes_squared += weight * size_bytes * size_bytes;
         self.time += weight * time_ns;
         self.time_bytes += weight * time_ns * size_bytes;
+        self.time_squared += weight * time_ns * time_ns;
     }
 
     /// How many count.
@@ -103,21 +117,25 @@ impl Fit {
     /// Others count too, whose time is in another unit.
     pub(super) fn merge(&mut self, other: &Self, unit: f64) {
         self.requests += other.requests;
+        self.alone += other.alone;
         self.weight += other.weight;
         self.bytes += other.bytes;
         self.bytes_squared += other.bytes_squared;
         self.time += other.time / unit;
         self.time_bytes += other.time_bytes / unit;
+        self.time_squared += other.time_squared / (unit * unit);
     }
 
     /// What is old counts for less.
     pub(super) fn fade(&mut self, keep: f64) {
         self.requests *= keep;
+        self.alone *= keep;
         self.weight *= keep;
         self.bytes *= keep;
         self.bytes_squared *= keep;
         self.time *= keep;
         self.time_bytes *= keep;
+        self.time_squared *= keep;
     }
 
     /// How many times as long as by this line they took; none if hardly any were seen.
@@ -128,9 +146,25 @@ impl Fit {
 
     /// The line that fits best, beside so many times the one that was expected.
     pub(super) fn line(&self, expected: &Slope, times: f64) -> Slope {
+        let seen = self.line_beside(expected, times, EXPECTED_REQUESTS * VARIANCE_MIN);
+        let variance = self.variance_around(&seen).clamp(VARIANCE_MIN, 1.0);
+        let alone = self.alone / self.requests.max(1.0);
+        let doubt = alone * variance + (1.0 - alone);
+        self.line_beside(expected, times, EXPECTED_REQUESTS * doubt)
+    }
+
+    /// The variance of times around a line, as a part of its square; 1 where nothing was seen.
+    fn variance_around(&self, line: &Slope) -> f64 {
+        let (f, b) = (line.fixed_ns, line.byte_ns);
+        let squares = f * f * self.weight + 2.0 * f * b * self.bytes + b * b * self.bytes_squared;
+        let products = f * self.time + b * self.time_bytes;
+        if squares > 0.0 { (self.time_squared - 2.0 * products) / squares + 1.0 } else { 1.0 }
+    }
+
+    /// The same where the one that was expected counts like so many requests.
+    fn line_beside(&self, expected: &Slope, times: f64, ridge: f64) -> Slope {
         // In parts of what is expected: the fixed part u and the rate v, both 1 if it is right.
         let (f, b) = (expected.fixed_ns, expected.byte_ns);
-        let ridge = EXPECTED_REQUESTS;
         let uu = self.weight * f * f + ridge;
         let uv = self.bytes * f * b;
         let vv = self.bytes_squared * b * b + ridge;
@@ -175,6 +209,31 @@ mod tests {
             for size in [4096.0, 65_536.0, 262_144.0] {
                 assert!(is_near(line.at(size), truth.at(size)), "{line:?} for {truth:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_few_exact_times_of_requests_alone_say_more_than_what_was_expected() {
+        let truth = Slope { fixed_ns: 1_000_000.0, byte_ns: 0.0 };
+        let ratio = |noise: f64, is_alone: bool| {
+            let mut fit = Fit::default();
+            for n in 0..20 {
+                let size = if n % 4 == 0 { 65_536.0 } else { 4096.0 };
+                let factor = if n / 4 % 2 == 0 { 1.0 + noise } else { 1.0 - noise };
+                fit.add(size, truth.at(size) * factor, EXPECTED.at(size));
+                if is_alone {
+                    fit.add_alone();
+                }
+            }
+            let line = fit.line(&EXPECTED, fit.times_of(&EXPECTED).unwrap());
+            line.at(65_536.0) / line.at(4096.0)
+        };
+        // By what was expected it is 2.1.
+        for (noise, is_alone, expected) in
+            [(0.05, true, 0.95..1.1), (0.95, true, 1.4..2.1), (0.05, false, 1.4..2.1)]
+        {
+            let ratio = ratio(noise, is_alone);
+            assert!(expected.contains(&ratio), "{noise}, {is_alone}: {ratio}");
         }
     }
 

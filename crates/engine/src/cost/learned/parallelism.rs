@@ -175,7 +175,7 @@ struct Compared {
 }
 
 /// Whether a request was alone with the device: then all its time is its own in every way.
-fn is_alone(served: &Served) -> bool {
+pub(super) fn is_alone(served: &Served) -> bool {
     let [first, ..] = served.times;
     let is_same = |time: &f64| (time - first).abs() <= ROUNDING * first;
     !served.is_early[0] && served.times.iter().all(is_same)
