@@ -140,3 +140,28 @@ fn a_device_that_no_longer_serves_all_at_once_is_ordered_again() {
         assert!(parts.iter().all(|part| (0.15..0.25).contains(part)), "{dearer}: {parts:.2?}");
     }
 }
+
+/// The database alone says nothing of what large requests take.
+#[test]
+fn a_backup_that_begins_later_pays_what_its_requests_take() {
+    for (fixed_micros, rate_bytes) in
+        [(100, 40_000_000), (1050, 1_000_000_000), (100, 500_000_000), (5000, 100_000_000)]
+    {
+        for size in [64 << 10, 256 << 10] {
+            let line = Line { fixed: Span::from_micros(fixed_micros), rate_bytes };
+            let device = CostModel::Linear { read: line, write: line, flush: line.fixed };
+            let database = clients(8, 0, Kind::Read, 4096);
+            let mut simulation =
+                Simulation::before(device, (Nanos::ZERO, Span::ZERO), &automatic(), &database);
+            simulation.advance(Span::from_secs(20));
+            simulation.join(&clients(16, 1, Kind::Read, size));
+            let [small_ns, large_ns] =
+                [4096, size].map(|size| device.cost(Kind::Read, size).0 as f64);
+            let of_time =
+                |part: &f64| part * large_ns / (part * large_ns + (1.0 - part) * small_ns);
+            let parts: Vec<f64> = parts(&mut simulation, 24, 40).iter().map(of_time).collect();
+            let holds = |part: &f64| (0.14..0.26).contains(part);
+            assert!(parts.iter().all(holds), "{line:?}, {size}: {parts:.2?}");
+        }
+    }
+}

@@ -126,6 +126,16 @@ impl Simulation {
         self
     }
 
+    /// More clients send their first requests.
+    pub(crate) fn join(&mut self, clients: &[Client]) {
+        let slots = self.clients.len()..self.clients.len() + clients.len();
+        self.clients.extend(clients);
+        for slot in slots {
+            self.send(u32::try_from(slot).unwrap());
+        }
+        self.drain();
+    }
+
     /// Devices are like this from now on, and serve so many at once.
     pub(crate) fn becomes(&mut self, device: CostModel, units: usize) {
         (self.device, self.at_once) = (device, units);

@@ -94,7 +94,11 @@ impl Setting {
     /// bytes.
     fn quotient(&self, costs: Costs) -> f64 {
         let summary = evenkeel_sim::run(&self.scenario(costs)).expect("it can run");
-        let of = |one: usize| summary.tenants[one].share_bytes / f64::from(self.weights[one]);
+        // Whoever got nothing at all is not listed.
+        let of = |one: usize| {
+            let tenant = summary.tenants.iter().find(|tenant| tenant.name == format!("t{one}"));
+            tenant.map_or(0.0, |tenant| tenant.share_bytes) / f64::from(self.weights[one])
+        };
         of(0) / of(1)
     }
 

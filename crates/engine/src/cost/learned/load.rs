@@ -14,7 +14,7 @@ use evenkeel_core::time::{Nanos, Span};
 /// The greatest number is remembered for one to two of these.
 const PERIOD: Span = Span::from_millis(500);
 
-/// How much a device has. See the [module](self).
+/// How much a device has, and whether that shows what requests take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     /// What it may have.

@@ -14,7 +14,8 @@
 //! - **Costs are ratios.** How long all requests take together depends on the depth. So an epoch,
 //!   in which the depth is the same, is held against what the model expects of its requests, and
 //!   only what differs within it is learned: while one tenant is alone, what the others cost stays.
-//! - **Each tenant pays for its own requests.** Its factor counts for as much as it was seen.
+//! - **Each tenant pays for its own requests.** Its factor counts for as much as it was seen. That
+//!   of a new tenant is free to move: a line says little of sizes that were not seen.
 //! - **No jumps.** After the first seconds what a tenant pays moves by a tenth in a second at most,
 //!   so that a moment in which the device stalls makes nobody's requests dear. While nothing waits
 //!   at the gate, and nobody pays, it moves ten times as fast.
@@ -36,6 +37,7 @@ mod parallelism;
 mod tenant;
 mod turns;
 mod unit;
+mod watch;
 
 use evenkeel_core::float::{exponential, natural_log};
 use evenkeel_core::id::TenantId;
@@ -45,13 +47,13 @@ use evenkeel_core::time::{Nanos, Span};
 
 use super::CostModel;
 use super::measured::{Measured, MeasuredLine};
-use apportion::{Apportioning, Served};
 use fit::{Fit, Slope};
 pub use load::{Crowd, Load};
 use parallelism::Parallelism;
 use tenant::Tenant;
-use turns::{Busy, Part, Turns};
+use turns::{Part, Turns};
 use unit::Unit;
+use watch::Watch;
 
 /// An epoch ends after so much time, or with the depth.
 const EPOCH: Span = Span::from_millis(100);
@@ -71,33 +73,14 @@ const PACE_UNQUEUED: f64 = 0.4;
 const LEVEL_PACE: f64 = 0.02;
 /// Weights that differ by more, as a logarithm, are in another unit.
 const JUMP: f64 = 0.1;
-/// Lines and factors are free to move until so much time was learned from.
+/// Lines are free to move until so much time was learned from, and a tenant's factor until it had a
+/// part in so much.
 const FREE: Span = Span::from_secs(5);
+/// It has a part in what it took at least so much of.
+const PART_MIN: f64 = 0.02;
 /// If nothing went or came back for so long, the gate was paused, the device stalled, or nobody
 /// asked: what was under way tells nothing.
 const SILENCE: Span = Span::from_secs(1);
-/// A request that saw the depth less full than this part of its time tells nothing.
-const UNFILLED_MAX: f64 = 0.1;
-
-/// A request under way.
-#[derive(Clone, Copy, Debug)]
-struct UnderWay {
-    handle: u32,
-    since: Nanos,
-    unfilled_ns: f64,
-}
-
-/// What is with the device, and when it was full.
-#[derive(Clone, Debug)]
-struct Watch {
-    apportioning: Apportioning,
-    /// By ticket slot.
-    under_way: Vec<Option<UnderWay>>,
-    load: Load,
-    unfilled_ns: f64,
-    begun: Nanos,
-    passed: Nanos,
-}
 
 /// The model of one backend, as far as it is known. See the [module](self).
 #[derive(Clone, Debug)]
@@ -138,7 +121,7 @@ impl Learned {
         let (read, write, flush) = start.lines();
         let start = [Slope::from(read), Slope::from(write)];
         Self {
-            watch: Watch::new(now),
+            watch: Watch::under(now, Load::default()),
             parallelism: Parallelism::new(),
             turns: Turns::new(),
             start,
@@ -262,7 +245,7 @@ impl Learned {
 
     /// Forgets what is under way, such as when another scheduler takes over.
     pub fn restart(&mut self, now: Nanos) {
-        self.watch = Watch { load: self.watch.load, ..Watch::new(now) };
+        self.watch = Watch::under(now, self.watch.load);
         self.turns.restart();
         self.discard_epoch(now);
     }
@@ -358,6 +341,9 @@ impl Learned {
             // Who was hardly there is hardly forgotten.
             let part = tenant.epoch.time_ns() / time_ns;
             tenant.merge(unit, kept(length.as_secs_f64() * part, MEMORY));
+            if part >= PART_MIN {
+                tenant.seen += length;
+            }
         }
     }
 
@@ -371,21 +357,7 @@ impl Learned {
         for (line, target) in self.lines.iter_mut().zip(targets) {
             *line = line.towards(&target.times(unit), step);
         }
-        let time_ns: f64 = self.tenants.iter().map(|one| one.all.time_ns()).sum();
-        let unit = time_ns / self.expected_ns(&self.lines);
-        let may_correct = self.turns.are_alike();
-        let parts = if may_correct { self.parts(|tenant| &tenant.all) } else { Vec::new() };
-        if let Some(known) = self.turns.believed(&parts, &self.lines) {
-            let of = |(part, times): (&Part, &f64)| part.expected_ns * times;
-            let unit = parts.iter().zip(&known).map(of).sum::<f64>() / expected_of(&parts);
-            for (part, times) in parts.iter().zip(known) {
-                self.tenants[part.tenant.index()].weigh_known(times / unit, step);
-            }
-        } else {
-            for tenant in &mut self.tenants {
-                tenant.weigh(&self.lines, unit, step);
-            }
-        }
+        self.learn_factors(step);
         // Flushes are not learned: they become dearer with reads and writes.
         let dearer = self.expected_ns(&self.lines) / self.expected_ns(&self.start);
         self.flush_ns = self.start_flush_ns * dearer;
@@ -397,6 +369,33 @@ impl Learned {
             self.jumps += 1;
         }
         change
+    }
+
+    /// Factors go towards what was seen. Whoever is new pays at once what its requests take beside
+    /// those of the others, who pay what they did.
+    fn learn_factors(&mut self, step: f64) {
+        let may_correct = self.turns.are_alike();
+        let parts = if may_correct { self.parts(|tenant| &tenant.all) } else { Vec::new() };
+        let Some(known) = self.turns.believed(&parts, &self.lines) else {
+            let taken = self
+                .tenants
+                .iter()
+                .map(|one| (one, one.all.expected_ns(&self.lines), one.all.time_ns()));
+            let unit = unit_of(taken);
+            for tenant in &mut self.tenants {
+                tenant.weigh(&self.lines, unit, tenant.step(step));
+            }
+            return;
+        };
+        let taken = parts.iter().zip(&known).map(|(part, times)| {
+            let tenant = &self.tenants[part.tenant.index()];
+            (tenant, part.expected_ns, part.expected_ns * times)
+        });
+        let unit = unit_of(taken);
+        for (part, times) in parts.iter().zip(known) {
+            let tenant = &mut self.tenants[part.tenant.index()];
+            tenant.weigh_known(times / unit, tenant.step(step));
+        }
     }
 
     /// The line that fits what was seen of a direction. One that was not seen is taken to be as
@@ -470,56 +469,23 @@ impl Learned {
     }
 }
 
-impl Watch {
-    fn new(now: Nanos) -> Self {
-        Self {
-            apportioning: Apportioning::new(),
-            under_way: Vec::new(),
-            load: Load::default(),
-            unfilled_ns: 0.0,
-            begun: now,
-            passed: now,
+/// What requests of these tenants take in times of what they cost, by what the lines expect of each
+/// and what they were given, in nanoseconds. Where some of them are new, of the others; where all
+/// are, or none, factors are in the mean 1.
+fn unit_of<'a>(taken: impl Iterator<Item = (&'a Tenant, f64, f64)>) -> f64 {
+    // Of all, and of those that are not new: what it costs and what it takes.
+    let [mut all, mut known] = [(0.0, 0.0); 2];
+    let mut has_new = false;
+    for (tenant, expected_ns, time_ns) in taken {
+        all = (all.0 + expected_ns, all.1 + time_ns);
+        if tenant.is_new() {
+            has_new |= time_ns > 0.0;
+        } else {
+            known = (known.0 + expected_ns * tenant.factor(), known.1 + time_ns);
         }
     }
-
-    fn pass(&mut self, now: Nanos) {
-        let time_ns = float(now.since(self.passed).0);
-        self.passed = now;
-        self.apportioning.pass(time_ns);
-        if !self.load.is_full {
-            self.unfilled_ns += time_ns;
-        }
-    }
-
-    /// Time in which anything was under way, and what of it the depth was not full.
-    fn busy(&self) -> Busy {
-        let busy_ns = self.apportioning.busy_ns();
-        let idle_ns = float(self.passed.since(self.begun).0) - busy_ns;
-        Busy { busy_ns, unfilled_ns: self.unfilled_ns - idle_ns }
-    }
-
-    fn started(&mut self, now: Nanos, ticket: &Ticket) {
-        self.pass(now);
-        let slot = ticket.slot as usize;
-        if self.under_way.len() <= slot {
-            self.under_way.resize(slot + 1, None);
-        }
-        let (handle, unfilled_ns) = (self.apportioning.start(), self.unfilled_ns);
-        self.under_way[slot] = Some(UnderWay { handle, since: now, unfilled_ns });
-    }
-
-    /// What it was given, and whether the depth was full meanwhile; none if it was not known.
-    fn finished(&mut self, now: Nanos, ticket: &Ticket) -> Option<(Served, bool)> {
-        self.pass(now);
-        let one = self.under_way.get_mut(ticket.slot as usize)?.take()?;
-        let away_ns = float(now.since(one.since).0);
-        let is_filled = self.unfilled_ns - one.unfilled_ns <= UNFILLED_MAX * away_ns;
-        Some((self.apportioning.finish(one.handle), is_filled))
-    }
-}
-
-fn expected_of(parts: &[Part]) -> f64 {
-    parts.iter().map(|part| part.expected_ns).sum()
+    let (cost_ns, time_ns) = if has_new && known.1 > 0.0 { known } else { all };
+    time_ns / cost_ns
 }
 
 /// What is left of sums after so many seconds.

@@ -5,7 +5,9 @@
 //! requests had fitted the line.
 
 use evenkeel_core::float::{exponential, natural_log};
+use evenkeel_core::time::Span;
 
+use super::FREE;
 use super::fit::Slope;
 
 /// So many requests speak for the line.
@@ -62,13 +64,21 @@ pub(super) struct Tenant {
     pub(super) epoch: Sums,
     /// Of all before, in the unit of the lines.
     pub(super) all: Sums,
+    /// What was learned from while it had a part.
+    pub(super) seen: Span,
     log: f64,
     factor: f64,
 }
 
 impl Default for Tenant {
     fn default() -> Self {
-        Self { epoch: Sums::default(), all: Sums::default(), log: 0.0, factor: 1.0 }
+        Self {
+            epoch: Sums::default(),
+            all: Sums::default(),
+            seen: Span::ZERO,
+            log: 0.0,
+            factor: 1.0,
+        }
     }
 }
 
@@ -76,6 +86,16 @@ impl Tenant {
     /// How many times as long as by the line.
     pub(super) fn factor(&self) -> f64 {
         self.factor
+    }
+
+    /// Whether little was seen of it yet.
+    pub(super) fn is_new(&self) -> bool {
+        self.seen < FREE
+    }
+
+    /// How far its factor may move where those of others may move so far.
+    pub(super) fn step(&self, step: f64) -> f64 {
+        if self.is_new() { f64::INFINITY } else { step }
     }
 
     /// The epoch ends and counts; of what was before this part is kept.
