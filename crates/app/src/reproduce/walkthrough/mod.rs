@@ -141,7 +141,7 @@ fn share(kind: &Kind, outcome: &Outcome) -> Claim {
     let is_within = (part - SHARE).abs() <= SHARE_SLACK;
     let waits = outcome.backlogged.iter().all(|part| *part >= BACKLOGGED);
     let has = outcome.backlogged.map(|part| part * 100.0);
-    let verdict = match (is_within, waits) {
+    let verdict = match (is_within, waits || is_denied(part, outcome.backlogged)) {
         (true, _) => Verdict::Holds,
         (false, false) => Verdict::Attained,
         (false, true) => Verdict::Fails,
@@ -169,6 +169,14 @@ fn share(kind: &Kind, outcome: &Outcome) -> Claim {
         why: if verdict == Verdict::Attained { Some(dry) } else { Some(found(outcome)) },
         ..Claim::shown(format!("{}-share", kind.id), format!("{}: db's part", kind.what))
     }
+}
+
+/// Whether one of the two has less than its share for as much of the time as its requests waited at
+/// the gate. That is due whatever the other one asks for.
+fn is_denied(part: f64, backlogged: [f64; 2]) -> bool {
+    let has = [part, 1.0 - part];
+    let due = [SHARE - SHARE_SLACK, 1.0 - SHARE - SHARE_SLACK];
+    (0..2).any(|one| has[one] < due[one] * backlogged[one])
 }
 
 fn latency(kind: &Kind, outcome: &Outcome) -> Claim {
@@ -272,6 +280,8 @@ mod tests {
         assert_eq!(verdicts(outcome([8e6, 20e6], 1.0)), [holds; 3]);
         assert_eq!(verdicts(outcome([5e6, 50e6], 1.0)), [fails, holds, holds]);
         assert_eq!(verdicts(outcome([5e6, 50e6], 0.5)), [Verdict::Attained, holds, holds]);
+        assert_eq!(verdicts(outcome([1e6, 90e6], 0.9)), [fails, holds, holds]);
+        assert_eq!(verdicts(outcome([1e6, 90e6], 0.05)), [Verdict::Attained, holds, holds]);
         assert_eq!(verdicts(outcome([7.2e6, 18e6], 1.0)), [holds, holds, fails]);
         let mut late = outcome([8e6, 20e6], 1.0);
         late.sparse_p99[1] = Span::from_millis(10);
