@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::harness::Scratch;
+use crate::harness::conditions::assert_within;
 use crate::harness::gate::EVENKEEL;
 use crate::harness::process::Process;
 use crate::harness::skip::needs;
@@ -135,13 +136,14 @@ fn interrupted(scratch: &Scratch, address: &str, after: Duration) -> Output {
     let mut command = Command::new(EVENKEEL);
     command.args(["calibrate", address, "--json", "--output", model, "--seconds", "60"]);
     command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-    let child = command.spawn().expect("run evenkeel");
-    std::thread::sleep(after);
-    let begun = Instant::now();
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
-    let output = child.wait_with_output().expect("it ends");
-    assert!(begun.elapsed() < Duration::from_secs(10), "after {:?}", begun.elapsed());
+    let output = assert_within(Duration::from_secs(10), || {
+        let child = command.spawn().expect("run evenkeel");
+        std::thread::sleep(after);
+        let begun = Instant::now();
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+        (child.wait_with_output().expect("it ends"), begun.elapsed())
+    });
     assert_eq!(output.status.code(), Some(1));
     output
 }
