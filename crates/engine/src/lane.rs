@@ -27,7 +27,7 @@ use evenkeel_core::time::{Nanos, Span};
 use crate::anteroom::{Anteroom, Room};
 use crate::attribution::{Ledger, PairTable, Wait};
 use crate::cost::CostModel;
-use crate::cost::learned::{Crowd, Learned};
+use crate::cost::learned::{Crowd, Learned, Load};
 use crate::cost::measured::Measured;
 use crate::discipline::{Maker, Order, open_gate, orders, shared_scheduler};
 use crate::policy::{Depth, Domain, Mode, Scheduling};
@@ -389,16 +389,20 @@ impl Lane {
         learned.turn().map(|turn| turn.tenant)
     }
 
-    /// Whether the depth is full matters to what is learned.
+    /// Whether the device is full matters to what is learned.
     fn watch_depth(&mut self, now: Nanos) {
-        let has_queue = self.waiting() > 0;
-        let Some(learned) = &mut self.learned else { return };
-        let (scheduler, present) = (&*self.scheduler, self.in_service.present());
-        let load = match self.mode {
-            Mode::Enforce => self.crowd.behind(now, scheduler, present, has_queue),
+        let Some(mut learned) = self.learned.take() else { return };
+        let load = self.load(now);
+        learned.set_load(now, load, self.scheduler.depth_found().is_some());
+        self.learned = Some(learned);
+    }
+
+    fn load(&mut self, now: Nanos) -> Load {
+        let (has_queue, present) = (self.waiting() > 0, self.in_service.present());
+        match self.mode {
+            Mode::Enforce => self.crowd.behind(now, &*self.scheduler, present, has_queue),
             Mode::Observe | Mode::Shadow => self.crowd.unordered(now, present),
-        };
-        learned.set_load(now, load, scheduler.depth_found().is_some());
+        }
     }
 
     /// Requests that wait at the gate.
