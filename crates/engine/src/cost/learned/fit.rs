@@ -4,9 +4,8 @@
 //! small one counts as much as a large one. Sums are enough for that, old ones fade, and each
 //! request costs O(1). Where sizes hardly differ the sums cannot tell the fixed part from the rate:
 //! the line that was expected counts, too (ridge regression, Hoerl and Kennard 1970), like
-//! [`EXPECTED_REQUESTS`] requests. Of requests that were alone with the device nothing is inferred:
-//! where these take about the same time, few of them say more than a guess. Neither part may be
-//! negative.
+//! [`EXPECTED_REQUESTS`] requests. It counts for less where requests were alone with the device and
+//! their times agree: those are measured, not inferred. Neither part may be negative.
 
 use evenkeel_core::float::{exponential, natural_log};
 
@@ -87,15 +86,12 @@ pub(super) struct Fit {
 }
 
 impl Fit {
-    /// A request was alone with the device, besides being added.
-    pub(super) fn add_alone(&mut self) {
-        self.alone += 1.0;
-    }
-
-    /// A request of this size was given this time, and `expected_ns` was expected.
-    pub(super) fn add(&mut self, size_bytes: f64, time_ns: f64, expected_ns: f64) {
+    /// A request of this size was given this time, alone with the device or not, and `expected_ns`
+    /// was expected.
+    pub(super) fn add(&mut self, size_bytes: f64, time_ns: f64, expected_ns: f64, is_alone: bool) {
         let weight = 1.0 / (expected_ns * expected_ns);
         self.requests += 1.0;
+        self.alone += f64::from(is_alone);
         self.weight += weight;
         self.bytes += weight * size_bytes;
         self.bytes_squared += weight * size_bytes * size_bytes;
@@ -189,7 +185,7 @@ mod tests {
     fn fitted(truth: Slope, sizes: &[f64]) -> Slope {
         let mut fit = Fit::default();
         for size in sizes.iter().cycle().take(2000) {
-            fit.add(*size, truth.at(*size), EXPECTED.at(*size));
+            fit.add(*size, truth.at(*size), EXPECTED.at(*size), false);
         }
         let times = fit.times_of(&EXPECTED).unwrap();
         fit.line(&EXPECTED, times)
@@ -220,10 +216,7 @@ mod tests {
             for n in 0..20 {
                 let size = if n % 4 == 0 { 65_536.0 } else { 4096.0 };
                 let factor = if n / 4 % 2 == 0 { 1.0 + noise } else { 1.0 - noise };
-                fit.add(size, truth.at(size) * factor, EXPECTED.at(size));
-                if is_alone {
-                    fit.add_alone();
-                }
+                fit.add(size, truth.at(size) * factor, EXPECTED.at(size), is_alone);
             }
             let line = fit.line(&EXPECTED, fit.times_of(&EXPECTED).unwrap());
             line.at(65_536.0) / line.at(4096.0)
@@ -250,7 +243,7 @@ mod tests {
         // What is larger takes less.
         let mut fit = Fit::default();
         for (size, time) in [(4096.0, 1e6), (1e6, 1e5)].into_iter().cycle().take(200) {
-            fit.add(size, time, EXPECTED.at(size));
+            fit.add(size, time, EXPECTED.at(size), false);
         }
         let line = fit.line(&EXPECTED, 1.0);
         assert!(line.fixed_ns > 0.0 && line.byte_ns == 0.0, "{line:?}");

@@ -272,10 +272,8 @@ impl Learned {
         self.parallelism.add(kind_number(ticket, direction), &served);
         let time_ns = self.parallelism.time_ns(&served);
         let expected_ns = self.start[direction].at(size_bytes).max(1.0);
-        self.epoch_fits[direction].add(size_bytes, time_ns, expected_ns);
-        if parallelism::is_alone(&served) {
-            self.epoch_fits[direction].add_alone();
-        }
+        let is_alone = parallelism::is_alone(&served);
+        self.epoch_fits[direction].add(size_bytes, time_ns, expected_ns, is_alone);
         self.tenant(ticket.tenant).epoch.add(direction, size_bytes, time_ns);
         self.epoch_requests += 1;
         if now.since(self.epoch_begun) >= EPOCH && self.epoch_requests >= EPOCH_REQUESTS {
