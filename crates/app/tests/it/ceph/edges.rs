@@ -87,28 +87,39 @@ fn a_pool_at_its_quota_stops_what_needs_room_and_nothing_else() {
     wait_for("the gate to know", || trouble(&gate).is_empty().then_some(()));
 }
 
+/// Size of each OSD that is filled, and the part of it at which it counts as full.
+const FILLED_OSD_MIB: u64 = 96;
+const FULL_PART: f64 = 0.3;
+/// Objects of 1 MiB that fill at least one of the three OSDs: 40 % of all their room. The fullest
+/// has little more than half, far from the 82 % at which an OSD, to save itself, does nothing for
+/// anybody any more, however late the monitors hear that it is full.
+const FILLING: u64 = 116;
+
 /// Fills the OSDs with objects of others, until one counts as full; their names.
 fn fill_osds(staged: &Staged) -> Vec<String> {
-    let deadline = Instant::now() + Duration::from_mins(1);
-    let mut names = Vec::new();
-    while staged.pool.cluster().pool_status(staged.pool.id()).expect("it is there").full.is_none() {
-        assert!(Instant::now() < deadline, "no OSD counts as full");
-        let name = format!("others.{}", names.len());
-        let written = block_on(staged.pool.write_full(&name, &noise(1, 1 << 20)));
-        if written.expect("a runtime").is_ok() {
-            names.push(name);
+    let is_full = || {
+        let status = staged.pool.cluster().pool_status(staged.pool.id()).expect("it is there");
+        status.full.is_some()
+    };
+    let mut written = Vec::new();
+    for name in (0..FILLING).map(|number| format!("others.{number}")) {
+        if is_full() {
+            break;
         }
-        std::thread::sleep(Duration::from_millis(30));
+        let outcome = block_on(staged.pool.write_full(&name, &noise(1, 1 << 20)));
+        if outcome.expect("a runtime").is_ok() {
+            written.push(name);
+        }
     }
-    names
+    wait_for("an OSD to count as full", || is_full().then_some(()));
+    written
 }
 
 #[test]
 fn a_full_osd_stops_what_needs_room_and_nothing_else() {
     needs!("ceph-mon", "ceph-mgr", "ceph-osd");
-    // Full early: what is written meanwhile must not come near the ratio at which an OSD, to save
-    // itself, does nothing for anybody any more.
-    let staged = Staged::with(CephOptions { full_part: 0.5, ..Staged::options(96) }, 1);
+    let options = CephOptions { full_part: FULL_PART, ..Staged::options(FILLED_OSD_MIB) };
+    let staged = Staged::with(options, 1);
     let scratch = Scratch::new();
     let (mut gate, mut client) = written(&staged, &scratch, "64 MiB");
     let names = fill_osds(&staged);
