@@ -33,8 +33,10 @@
 //!
 //! **Turns.** Whoever learns costs may give one tenant the device for a moment
 //! ([`Scheduler::set_turn`]): the others' tickets come back, then only its own go. Its tags go on
-//! and V does not, so that the others catch up; the bound above is that much greater meanwhile. A
-//! ticket of another tenant with nothing queued or in service ends it.
+//! and V does not, so that the others catch up; the bound above is that much greater meanwhile. It
+//! ends when its tenant has had nothing queued and less than three quarters of the depth in
+//! service for a millisecond, or with a ticket of another tenant that has nothing queued or in
+//! service.
 //!
 //! **A new weight** counts for what is queued already: its tags are given again. What a tenant is
 //! ahead of V it has been served, which is worth as much of a greater weight as it was of the old.
@@ -58,6 +60,10 @@ use super::{Next, Scheduler, Share, Turn};
 use crate::id::TenantId;
 use crate::ticket::{Cost, Ticket};
 use crate::time::{Nanos, Span};
+
+/// A turn goes on for so long with nothing queued and less than three quarters of the depth in
+/// service: a client may get several answers before it sends again.
+const TURN_EMPTY_MAX: Span = Span::from_millis(1);
 
 /// How SFQ(D) runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +89,8 @@ pub struct Sfq {
     /// Who has the device alone, unless somebody came who had nothing queued.
     turn: Option<Turn>,
     is_turn_over: bool,
+    /// Whose turn it is does not keep the device busy; its turn is over then.
+    turn_empty_until: Option<Nanos>,
 }
 
 /// One tenant.
@@ -127,6 +135,7 @@ impl Sfq {
             backfill: Backfill::default(),
             turn: None,
             is_turn_over: false,
+            turn_empty_until: None,
         }
     }
 
@@ -232,15 +241,22 @@ impl Sfq {
         });
     }
 
-    /// What is next in a tenant's turn; none if it has nothing queued, or the turn is over. V
-    /// stays: nobody else is to begin behind what goes out of its order.
+    /// What is next in a tenant's turn; none if the turn is over, or it neither has anything queued
+    /// nor keeps the device busy. V stays: nobody else is to begin behind what goes out of its
+    /// order.
     fn poll_turn(&mut self, now: Nanos) -> Option<Next> {
         let Turn { tenant, until } = self.turn.filter(|turn| now < turn.until)?;
         if self.is_turn_over {
             return None;
         }
-        let ticket = self.queues.front(tenant.index())?.ticket;
-        if self.depth.in_service() > self.flows[tenant.index()].in_service {
+        let in_service = self.flows[tenant.index()].in_service;
+        let Some(ticket) = self.queues.front(tenant.index()).map(|queued| queued.ticket) else {
+            let is_busy = u64::from(in_service) * 4 >= self.depth.in_force() * 3;
+            let until = if is_busy { until } else { until.min(self.turn_empty(now)) };
+            return (now < until).then_some(Next::WaitUntil(until));
+        };
+        self.turn_empty_until = None;
+        if self.depth.in_service() > in_service {
             return Some(Next::WaitUntil(until));
         }
         if !self.depth.fits(&ticket) {
@@ -248,6 +264,11 @@ impl Sfq {
             return Some(Next::Idle);
         }
         Some(self.dispatch(now, tenant.0))
+    }
+
+    /// Until when the device is kept for a tenant that does not keep it busy.
+    fn turn_empty(&mut self, now: Nanos) -> Nanos {
+        *self.turn_empty_until.get_or_insert(now + TURN_EMPTY_MAX)
     }
 
     /// The next tenant whose head fits beside `head`, which does not.
@@ -390,7 +411,7 @@ impl Scheduler for Sfq {
 
     fn set_turn(&mut self, turn: Option<Turn>) {
         if self.turn != turn {
-            (self.turn, self.is_turn_over) = (turn, false);
+            (self.turn, self.is_turn_over, self.turn_empty_until) = (turn, false, None);
             self.depth.disturb(turn.is_some());
         }
     }
@@ -464,8 +485,29 @@ mod tests {
         assert!(serve(&mut sfq, 10).iter().all(|slot| *slot < 100), "what it had waited for");
         let both = serve(&mut sfq, 20);
         assert_eq!(both.iter().filter(|slot| **slot < 100).count(), 10);
-        sfq.set_turn(Some(turn));
-        assert_eq!(serve(&mut sfq, 20).len(), 20, "a turn with nothing queued holds nobody");
+    }
+
+    #[test]
+    fn a_turn_outlasts_a_moment_in_which_its_tenant_sends_nothing() {
+        let mut sfq = sfq(DepthPolicy::Requests(4), &[1, 1]);
+        for slot in 0..10 {
+            sfq.enqueue(Nanos(0), ticket(0, slot));
+        }
+        (100..104).for_each(|slot| sfq.enqueue(Nanos(0), ticket(1, slot)));
+        let until = Nanos(0) + TURN_EMPTY_MAX + TURN_EMPTY_MAX;
+        sfq.set_turn(Some(Turn { tenant: TenantId(1), until }));
+        assert_eq!(dispatched(&mut sfq), [100, 101, 102, 103]);
+        sfq.complete(Nanos(0), ticket(1, 103));
+        assert_eq!(sfq.poll(Nanos(0)), Next::WaitUntil(until), "most of the depth is in use");
+        (100..103).for_each(|slot| sfq.complete(Nanos(5), ticket(1, slot)));
+        let over = Nanos(5) + TURN_EMPTY_MAX;
+        assert_eq!(sfq.poll(Nanos(5)), Next::WaitUntil(over));
+        sfq.enqueue(Nanos(6), ticket(1, 104));
+        assert_eq!(sfq.poll(Nanos(6)), Next::Dispatch(ticket(1, 104)), "it has sent in time");
+        sfq.complete(Nanos(7), ticket(1, 104));
+        let over = Nanos(7) + TURN_EMPTY_MAX;
+        assert_eq!(sfq.poll(Nanos(7)), Next::WaitUntil(over));
+        assert_eq!(sfq.poll(over), Next::Dispatch(ticket(0, 0)), "and now it has not");
     }
 
     #[test]

@@ -30,6 +30,7 @@
 //! model by direction, and one `vrate` for what it is wrong by.
 
 mod apportion;
+mod bounds;
 mod fit;
 mod kinds;
 mod load;
@@ -260,7 +261,7 @@ impl Learned {
     pub fn finished(&mut self, now: Nanos, ticket: &Ticket, is_depth_found: bool) {
         self.end_silence(now);
         let Some((served, is_filled)) = self.watch.finished(now, ticket) else { return };
-        self.turns.finished(now, ticket, self.watch.busy());
+        self.turns.finished(now, ticket, self.watch.busy_ns());
         if !is_filled {
             return;
         }
@@ -372,7 +373,7 @@ impl Learned {
     /// Factors go towards what was seen. Whoever is new pays at once what its requests take beside
     /// those of the others, who pay what they did.
     fn learn_factors(&mut self, step: f64) {
-        let may_correct = self.turns.are_alike();
+        let may_correct = self.turns.may_correct();
         let parts = if may_correct { self.parts(|tenant| &tenant.all) } else { Vec::new() };
         let Some(known) = self.turns.believed(&parts, &self.lines) else {
             let taken = self

@@ -14,7 +14,9 @@
 //!
 //! Requests of several tenants may take longer together than by turns: a disk seeks between two
 //! streams that it reads quickly one by one. So turns count for as long as **all together take
-//! about as long as they do by turns**. Where that is not true costs move only until it shows.
+//! about as long as they do by turns**. Where they take longer, turns are a bound for what is
+//! inferred ([`bounds`](super::bounds)): nobody takes less than by turns, nor more than that and
+//! all that is lost together. Where they take less, turns say nothing.
 //!
 //! That also shows that there is one device: two that work side by side do in one second what takes
 //! two by turns.
@@ -31,12 +33,13 @@
 //!
 //! [`Parallelism`]: super::parallelism::Parallelism
 
-use evenkeel_core::float::natural_log;
+use evenkeel_core::float::{exponential, natural_log};
 use evenkeel_core::id::TenantId;
 use evenkeel_core::sched;
 use evenkeel_core::ticket::Ticket;
 use evenkeel_core::time::{Nanos, Span};
 
+use super::bounds::{Bound, raise};
 use super::fit::Slope;
 use super::tenant::Sums;
 use super::{direction, float};
@@ -44,14 +47,14 @@ use super::{direction, float};
 /// A turn has so many intervals, and takes so long.
 const INTERVALS_MIN: f64 = 8.0;
 const TURN_MIN: Span = Span::from_millis(20);
-/// It fails if it takes longer than this, or the others' requests do to come back, or if the depth
-/// was not full for so great a part of it.
+/// It fails if it takes longer than this, or the others' requests do to come back, or if less than
+/// this part of the depth was in use in the mean.
 const TURN_MAX: Span = Span::from_millis(150);
-const UNFILLED_MAX: f64 = 0.1;
+const IN_USE_MIN: f64 = 0.75;
 /// Tenants that take part, and the part of the device that one has at least.
 const TENANTS_MAX: usize = 4;
 const PART_MIN: f64 = 0.02;
-/// The pause after the first look; it doubles with each.
+/// The pause after the first look; it doubles with each, and once more if all had their turns.
 const PAUSE_MIN: Span = Span::from_millis(500);
 const PAUSE_MAX: Span = Span::from_secs(64);
 /// When turns no longer agree, the next look comes so many times sooner.
@@ -112,25 +115,18 @@ impl Seen {
     }
 }
 
-/// Clocks of a device.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Busy {
-    /// Time in which anything was under way.
-    pub(super) busy_ns: f64,
-    /// What of it the depth was not full.
-    pub(super) unfilled_ns: f64,
-}
-
 /// A turn under way.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     tenant: TenantId,
     /// When it was given, or when the others' requests were back.
     begun: Nanos,
-    /// When the first and the last of its requests came back since the tenant has the device to
-    /// itself.
-    span: Option<[Busy; 2]>,
+    /// What the clock of the device showed when the first and the last of its requests came back
+    /// since the tenant has the device to itself.
+    span_ns: Option<[f64; 2]>,
     seen: Seen,
+    /// Requests with the device, times nanoseconds.
+    in_use: f64,
 }
 
 /// A tenant's part in an epoch.
@@ -229,11 +225,11 @@ impl Turns {
         self.end_look();
     }
 
-    /// A request is back, when the clocks show this.
-    pub(super) fn finished(&mut self, now: Nanos, ticket: &Ticket, busy: Busy) {
+    /// A request is back, when the device has had anything under way for so long.
+    pub(super) fn finished(&mut self, now: Nanos, ticket: &Ticket, busy_ns: f64) {
         let tenant = ticket.tenant;
         let Some(count) = self.under_way.get_mut(tenant.index()) else { return };
-        let is_alone = *count == self.all_under_way;
+        let (in_use, is_alone) = (f64::from(*count), *count == self.all_under_way);
         *count = count.saturating_sub(1);
         self.all_under_way = self.all_under_way.saturating_sub(1);
         let Some(turn) = &mut self.turn else { return };
@@ -243,18 +239,19 @@ impl Turns {
         if turn.tenant != tenant || !is_alone {
             return;
         }
-        let [first, last] = turn.span.unwrap_or([busy; 2]);
-        if turn.span.replace([first, busy]).is_some() {
-            turn.add(ticket, busy.busy_ns - last.busy_ns);
+        let [first_ns, last_ns] = turn.span_ns.unwrap_or([busy_ns; 2]);
+        if turn.span_ns.replace([first_ns, busy_ns]).is_some() {
+            turn.add(ticket, busy_ns - last_ns);
+            turn.in_use += in_use * (busy_ns - last_ns);
         } else {
             // What came before was the others' requests coming back.
             turn.begun = now;
         }
-        let length_ns = busy.busy_ns - first.busy_ns;
+        let length_ns = busy_ns - first_ns;
         if length_ns < float(TURN_MIN.0) || turn.seen.intervals < INTERVALS_MIN {
             return;
         }
-        if busy.unfilled_ns - first.unfilled_ns > UNFILLED_MAX * length_ns {
+        if turn.in_use < IN_USE_MIN * float(self.depth) * length_ns {
             return self.end_look();
         }
         self.look.push((tenant, turn.seen));
@@ -264,7 +261,7 @@ impl Turns {
     /// From now on this is the depth.
     pub(super) fn set_depth(&mut self, depth: u64) {
         let Some(turn) = self.turn else { return };
-        if turn.span.is_some() || !self.look.is_empty() {
+        if turn.span_ns.is_some() || !self.look.is_empty() {
             self.end_look();
         } else {
             self.take_depth(depth);
@@ -283,8 +280,9 @@ impl Turns {
         self.turn = self.next.pop().map(|tenant| Turn {
             tenant,
             begun: now,
-            span: None,
+            span_ns: None,
             seen: Seen::default(),
+            in_use: 0.0,
         });
         if self.turn.is_none() {
             self.take_look();
@@ -293,6 +291,8 @@ impl Turns {
 
     /// All have had their turns: that counts.
     fn take_look(&mut self) {
+        self.next_look = self.next_look + Span(self.pause.0 / 2);
+        self.pause = Span(self.pause.0 * 2).min(PAUSE_MAX);
         for (tenant, seen) in std::mem::take(&mut self.look) {
             if self.seen.len() <= tenant.index() {
                 self.seen.resize(tenant.index() + 1, Seen::default());
@@ -376,9 +376,17 @@ impl Turns {
         self.give_next(now);
     }
 
-    /// Whether all together took about as long as by turns; before anything was seen they did not.
-    pub(super) fn are_alike(&self) -> bool {
-        self.are_alike
+    /// Whether turns say what requests take, or bound what was inferred.
+    pub(super) fn may_correct(&self) -> bool {
+        self.are_alike || self.lost_part().is_some()
+    }
+
+    /// The part of the time that all lose by being together; none if it is not known, or they lose
+    /// nothing.
+    fn lost_part(&self) -> Option<f64> {
+        let is_known = self.are_seen && self.together_ns >= float(TOGETHER_MIN.0);
+        let lost = 1.0 - self.by_turns_ns / self.together_ns;
+        (is_known && lost > 0.0).then_some(lost)
     }
 
     /// Whether all share one device: together they take as long as by turns.
@@ -390,33 +398,77 @@ impl Turns {
         self.seen.get(tenant.index())?.times(lines)
     }
 
-    /// How many times as long as by these lines each tenant's requests take, if turns are to be
-    /// believed rather than what was inferred, which is in `parts`. In their order.
+    /// How many times as long as by these lines each tenant's requests take beside those of the
+    /// others, if turns are to be believed rather than what was inferred, which is in `parts`. In
+    /// their order.
     pub(super) fn believed(&self, parts: &[Part], lines: &[Slope; 2]) -> Option<Vec<f64>> {
-        if !self.are_alike {
+        let known: Vec<Option<Known>> = parts.iter().map(|part| self.known(part, lines)).collect();
+        let has_several = known.iter().flatten().count() >= 2;
+        let is_exact = known.iter().flatten().all(|known| known.error < ERROR_MAX);
+        if !has_several || !is_exact {
             return None;
         }
-        let known =
-            || parts.iter().filter_map(|part| Some((part, self.times(part.tenant, lines)?)));
-        let by_turns_ns: f64 = known().map(|(part, times)| part.expected_ns * times).sum();
-        let inferred_ns: f64 = known().map(|(part, _)| part.time_ns).sum();
-        let scale = by_turns_ns / inferred_ns;
-        let is_other = |(part, times): (&Part, f64)| {
-            let inferred = part.time_ns * scale / part.expected_ns;
-            let difference = natural_log(times / inferred).abs();
-            difference > DIFFERENCE.max(ERRORS * self.seen[part.tenant.index()].error())
+        let times = match self.lost_part() {
+            _ if self.are_alike => by_turns(parts, &known)?,
+            Some(lost) => bounded(parts, &known, lost)?,
+            None => return None,
         };
-        let error = |(part, _): (&Part, f64)| self.seen[part.tenant.index()].error();
-        let is_exact = known().map(error).all(|error| error < ERROR_MAX);
-        if known().count() < 2 || !is_exact || !known().any(is_other) {
-            return None;
-        }
-        let times = |part: &Part| {
-            let inferred = || part.time_ns * scale / part.expected_ns;
-            self.times(part.tenant, lines).unwrap_or_else(inferred)
-        };
-        Some(parts.iter().map(times).collect())
+        let taken = parts.iter().zip(times);
+        Some(taken.map(|(part, time_ns)| time_ns / part.expected_ns).collect())
     }
+
+    /// What turns say of this part.
+    fn known(&self, part: &Part, lines: &[Slope; 2]) -> Option<Known> {
+        let time_ns = part.expected_ns * self.times(part.tenant, lines)?;
+        Some(Known { time_ns, error: self.seen[part.tenant.index()].error() })
+    }
+}
+
+/// What a tenant's part takes by turns.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    time_ns: f64,
+    /// The standard error, as a part of it.
+    error: f64,
+}
+
+impl Known {
+    /// By how much another figure must differ so that this one is right, as a logarithm.
+    fn doubt(&self) -> f64 {
+        DIFFERENCE.max(ERRORS * self.error)
+    }
+}
+
+/// What those take by turns of whom that is known, in times of what was inferred of them.
+fn scale_of(parts: &[Part], known: &[Option<Known>]) -> f64 {
+    let both = || parts.iter().zip(known).filter_map(|(part, known)| Some((part, known.as_ref()?)));
+    let by_turns_ns: f64 = both().map(|(_, known)| known.time_ns).sum();
+    let inferred_ns: f64 = both().map(|(part, _)| part.time_ns).sum();
+    by_turns_ns / inferred_ns
+}
+
+/// What all take by turns, if that is something else than what was inferred.
+fn by_turns(parts: &[Part], known: &[Option<Known>]) -> Option<Vec<f64>> {
+    let scale = scale_of(parts, known);
+    let both = || parts.iter().zip(known);
+    let is_other = |(part, known): (&Part, &Option<Known>)| {
+        let differs = |one: Known| natural_log(one.time_ns / (part.time_ns * scale)).abs();
+        known.is_some_and(|one| differs(one) > one.doubt())
+    };
+    let times = both().map(|(part, known)| known.map_or(part.time_ns * scale, |one| one.time_ns));
+    both().any(is_other).then(|| times.collect())
+}
+
+/// What all take that lose this part of their time together, if what was inferred is less than what
+/// somebody takes by turns.
+fn bounded(parts: &[Part], known: &[Option<Known>], lost: f64) -> Option<Vec<f64>> {
+    let kept = (1.0 - lost) / scale_of(parts, known);
+    let least = |one: Known| one.time_ns * kept * exponential(-one.doubt());
+    let bounds = parts
+        .iter()
+        .zip(known)
+        .map(|(part, known)| Bound { inferred: part.time_ns, least: known.map_or(0.0, least) });
+    raise(&bounds.collect::<Vec<_>>())
 }
 
 impl Turn {
@@ -478,8 +530,7 @@ mod tests {
         /// One comes back, and another of this tenant goes.
         fn swap(&mut self, back: TenantId, next: TenantId, time_ns: f64) {
             self.busy_ns += time_ns;
-            let busy = Busy { busy_ns: self.busy_ns, unfilled_ns: 0.0 };
-            self.turns.finished(self.now(), &ticket(back), busy);
+            self.turns.finished(self.now(), &ticket(back), self.busy_ns);
             let next = self.turns.tenant().unwrap_or(next);
             self.turns.started(next);
         }
@@ -571,11 +622,28 @@ mod tests {
     }
 
     #[test]
-    fn tenants_in_each_others_way_take_longer_together_and_turns_are_not_believed() {
+    fn tenants_in_each_others_way_take_what_they_do_by_turns_at_least() {
+        let believed = |times: f64| {
+            let mut world = World::new();
+            world.epoch(1.0);
+            world.look(truly);
+            (0..50).for_each(|_| world.epoch(times * ALL));
+            assert!(!world.turns.share_one_device());
+            believed(&world)
+        };
+        // A quarter of the time is lost together. The small ones take half of the rest by turns,
+        // which is a third more than what was inferred of them.
+        let ratio = believed(1.33).expect("they differ");
+        assert!((90.0..130.0).contains(&ratio), "{ratio}, where 64 is by turns and 201 inferred");
+        assert_eq!(believed(4.0), None, "as inferred, and three quarters are lost");
+    }
+
+    #[test]
+    fn who_takes_less_together_than_by_turns_does_not_share_one_device() {
         let mut world = World::new();
-        world.epoch(1.0);
+        world.epoch(ALL);
         world.look(truly);
-        (0..50).for_each(|_| world.epoch(1.2 * ALL));
+        (0..50).for_each(|_| world.epoch(0.5 * ALL));
         assert_eq!(believed(&world), None);
     }
 

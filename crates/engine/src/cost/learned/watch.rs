@@ -6,7 +6,6 @@ use evenkeel_core::time::Nanos;
 use super::apportion::{Apportioning, Served};
 use super::float;
 use super::load::Load;
-use super::turns::Busy;
 
 /// A request that saw the depth less full than this part of its time tells nothing.
 const UNFILLED_MAX: f64 = 0.1;
@@ -27,7 +26,6 @@ pub(super) struct Watch {
     under_way: Vec<Option<UnderWay>>,
     pub(super) load: Load,
     unfilled_ns: f64,
-    begun: Nanos,
     /// When something went or came back last, or the load changed.
     pub(super) passed: Nanos,
 }
@@ -40,7 +38,6 @@ impl Watch {
             under_way: Vec::new(),
             load,
             unfilled_ns: 0.0,
-            begun: now,
             passed: now,
         }
     }
@@ -55,11 +52,9 @@ impl Watch {
         }
     }
 
-    /// Time in which anything was under way, and what of it the depth was not full.
-    pub(super) fn busy(&self) -> Busy {
-        let busy_ns = self.apportioning.busy_ns();
-        let idle_ns = float(self.passed.since(self.begun).0) - busy_ns;
-        Busy { busy_ns, unfilled_ns: self.unfilled_ns - idle_ns }
+    /// Time in which anything was under way, in nanoseconds.
+    pub(super) fn busy_ns(&self) -> f64 {
+        self.apportioning.busy_ns()
     }
 
     /// A ticket goes to the device.
