@@ -18,7 +18,8 @@ pub(super) struct Bound {
     pub(super) least: f64,
 }
 
-/// The parts of all, so that each is at least what it has to be and the sum stays; none if they are.
+/// The parts of all, so that each is at least what it has to be and the sum stays; none if they
+/// are, or if nobody has anything to give back.
 pub(super) fn raise(bounds: &[Bound]) -> Option<Vec<f64>> {
     let below: f64 = bounds.iter().map(|one| (one.least - one.inferred).max(0.0)).sum();
     let above: f64 = bounds.iter().map(|one| (one.inferred - one.least).max(0.0)).sum();

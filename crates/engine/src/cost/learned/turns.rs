@@ -26,7 +26,8 @@
 //! long as the turn. Tags go on meanwhile, and whoever waited catches up. Turns come in looks: one
 //! for each tenant that keeps the device busy, the lesser first, but last whose turn failed before:
 //! a device that lets the others' requests wait for long may not give them back in time, and does
-//! where their tenant has just had its own turn. Looks become rare.
+//! where their tenant has just had its own turn. Looks become rare, and sooner so if all had their
+//! turns. A turn goes on over a moment in which its tenant sends nothing ([`sched::Scheduler`]).
 //!
 //! Related: Linux's CFQ served one process at a time, and charged it the time of its slice; BFQ
 //! (Valente and Checconi, 2010) also serves one at a time, and charges sectors.
@@ -291,7 +292,7 @@ impl Turns {
 
     /// All have had their turns: that counts.
     fn take_look(&mut self) {
-        self.next_look = self.next_look + Span(self.pause.0 / 2);
+        self.next_look += Span(self.pause.0 / 2);
         self.pause = Span(self.pause.0 * 2).min(PAUSE_MAX);
         for (tenant, seen) in std::mem::take(&mut self.look) {
             if self.seen.len() <= tenant.index() {
