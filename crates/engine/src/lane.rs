@@ -116,6 +116,11 @@ pub(crate) fn configure(
     let new: Vec<bool> = lanes.iter().zip(&orders).map(is_new).collect();
     let mut maker = Maker::default();
     let mut queued = Vec::new();
+    // Of all before any is drained: one that is drained changes what limits hold at the others that
+    // are ordered with it.
+    for (lane, _) in lanes.iter_mut().zip(&new).filter(|(_, new)| **new) {
+        lane.keep_throttled(now);
+    }
     for (lane, _) in lanes.iter_mut().zip(&new).filter(|(_, new)| **new) {
         queued.push(lane.retire(now));
     }
@@ -562,11 +567,15 @@ impl Lane {
         }
     }
 
-    /// Ends the schedulers in force, and returns what they queued.
-    fn retire(&mut self, now: Nanos) -> Vec<Ticket> {
+    /// Takes over what the scheduler in force counted of limits, as it ends.
+    fn keep_throttled(&mut self, now: Nanos) {
         for (tenant, past) in (0..).map(TenantId).zip(&mut self.past) {
             past.throttled += self.scheduler.throttled(now, tenant);
         }
+    }
+
+    /// Ends the schedulers in force, and returns what they queued.
+    fn retire(&mut self, now: Nanos) -> Vec<Ticket> {
         if let Some(shadow) = self.shadow.take() {
             for (past, held) in self.past.iter_mut().zip(shadow.end(now)) {
                 past.held = past.held.and(held);
