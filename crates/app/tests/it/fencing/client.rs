@@ -25,6 +25,11 @@ pub(super) const KEPT: u32 = 0xCCCC_CCCC;
 
 /// For so long a client waits for an answer.
 const ANSWER: Duration = Duration::from_mins(3);
+/// The gate that takes over has to answer in this time. A flush of the machine's disk may take some
+/// seconds while other tests write to it.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long to wait for it to take over, before it is asked again.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// What a block holds after a write.
 fn stamp(writer: u32, sequence: u32, block: u64) -> Vec<u8> {
@@ -164,6 +169,12 @@ impl Hammer {
     }
 }
 
+/// Whether the gate serves the volume by now.
+fn is_served(target: &Target) -> bool {
+    let client = Client::try_open_for(target, LOOK);
+    client.is_some_and(|mut client| client.try_read(0, 4096).is_some())
+}
+
 /// What is known of a chunk that a client wrote.
 #[derive(Clone, Debug, Default)]
 struct Known {
@@ -250,11 +261,13 @@ impl Work {
                 && (served.get().is_none() || work.is_settled || work.errors.len() > 200)
         };
         while !has_to_go(self) {
-            let client = Client::try_open_for(target, Duration::from_secs(2));
-            if let Some(mut client) = client {
-                let is_served = served.get().is_some() || client.try_read(0, 4096).is_some();
-                while is_served && !has_to_go(self) {
-                    let since = *served.get_or_init(Instant::now);
+            if served.get().is_none() && is_served(target) {
+                served.get_or_init(Instant::now);
+            }
+            if let Some(since) = served.get()
+                && let Some(mut client) = Client::try_open_for(target, PATIENCE)
+            {
+                while !has_to_go(self) {
                     if self.pass(&mut client).is_none() {
                         self.errors.push(since.elapsed());
                         break;
