@@ -116,7 +116,7 @@ pub(crate) fn configure(
     let new: Vec<bool> = lanes.iter().zip(&orders).map(is_new).collect();
     let mut maker = Maker::default();
     let mut queued = Vec::new();
-    // Of all before any is drained: one that is drained changes what limits hold at the others that
+    // For all lanes before any is drained: draining one changes what limits hold at the others that
     // are ordered with it.
     for (lane, _) in lanes.iter_mut().zip(&new).filter(|(_, new)| **new) {
         lane.keep_throttled(now);

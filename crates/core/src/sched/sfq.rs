@@ -89,7 +89,7 @@ pub struct Sfq {
     /// Who has the device alone, unless somebody came who had nothing queued.
     turn: Option<Turn>,
     is_turn_over: bool,
-    /// Whose turn it is does not keep the device busy; its turn is over then.
+    /// When the turn ends of a tenant that does not keep the device busy; none while it does.
     turn_empty_until: Option<Nanos>,
 }
 

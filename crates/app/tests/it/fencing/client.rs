@@ -28,7 +28,7 @@ const ANSWER: Duration = Duration::from_mins(3);
 /// The gate that takes over has to answer in this time. A flush of the machine's disk may take some
 /// seconds while other tests write to it.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long to wait for it to take over, before it is asked again.
+/// How long one question waits, whether it has taken over.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// What a block holds after a write.

@@ -672,6 +672,21 @@ mod tests {
     }
 
     #[test]
+    fn a_turn_that_leaves_much_of_the_depth_unused_shows_nothing() {
+        for (depth, is_seen) in [(2, true), (3, false)] {
+            let mut world = World::new();
+            let epoch = |world: &mut World| {
+                world.busy_ns += 1e8;
+                world.turns.take_epoch(world.now(), depth, &parts(ALL), &LINES);
+            };
+            epoch(&mut world);
+            world.look(truly);
+            (0..10).for_each(|_| epoch(&mut world));
+            assert_eq!(world.turns.share_one_device(), is_seen, "2 requests of {depth}");
+        }
+    }
+
+    #[test]
     fn a_look_ends_when_whoever_has_the_turn_has_nothing_to_send() {
         let mut world = World::new();
         world.epoch(ALL);
